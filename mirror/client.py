@@ -34,7 +34,9 @@ from mirror.config.mirror_client import MirrorClientSettings
 from mirror.config.settings import ClusterSettings
 from mirror.kafka import batch
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
-from mirror.kafka.cluster import AccessDenied, Cluster, GroupPosition
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import AccessDenied
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.log import LogReader
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.java_regex import compile_java

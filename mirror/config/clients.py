@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirror.config.definitions import CLIENT_KEYS, Connector
+from mirror.config.connector_keys import Connector
+from mirror.config.definitions import CLIENT_KEYS
 from mirror.model.flow import Flow
 
 _BYTE_ARRAY_SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"

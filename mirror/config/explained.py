@@ -8,10 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from mirror.config.connector_keys import CONNECTOR_KEYS, CONNECTORS, Connector
 from mirror.config.definitions import (
     CLIENT_KEYS,
-    CONNECTOR_KEYS,
-    CONNECTORS,
     ENGINE,
     EXACTLY_ONCE,
     FILTERS,
@@ -19,7 +18,6 @@ from mirror.config.definitions import (
     RETENTION,
     TRANSACTIONAL_PRODUCER,
     WORKER,
-    Connector,
 )
 from mirror.config.ignored import ignored_keys
 from mirror.config.mirror_maker import MirrorMakerConfig

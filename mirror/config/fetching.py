@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mirror.config.definitions import READER, BadValue
+from mirror.config.definition import BadValue
+from mirror.config.definitions import READER
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirror.config.clients import with_prefix_taken_off
-from mirror.config.definitions import CLIENT_KEYS, CONNECTORS, ENGINE, SECURITY, BadValue, Connector
+from mirror.config.connector_keys import CONNECTORS, Connector
+from mirror.config.definition import BadValue
+from mirror.config.definitions import CLIENT_KEYS, ENGINE
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connector
 from mirror.config.policies import replication_policy
 from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
+from mirror.config.security_keys import SECURITY
 from mirror.model.references import Unusable
 from mirror.model.topics import Generation, ReplicationPolicy
 

@@ -11,15 +11,9 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from mirror.config.definitions import (
-    CLIENT_KEYS,
-    CONNECTOR_KEYS,
-    ENGINE_OF_A_FLOW,
-    MIRROR_MAKER,
-    RETENTION,
-    BadValue,
-    Connector,
-)
+from mirror.config.connector_keys import CONNECTOR_KEYS, Connector
+from mirror.config.definition import BadValue
+from mirror.config.definitions import CLIENT_KEYS, ENGINE_OF_A_FLOW, MIRROR_MAKER, RETENTION
 from mirror.config.properties import PropertiesFile
 from mirror.config.providers import CONFIG_PROVIDERS, ProviderProblem, providers, replace_placeholders
 from mirror.model.flow import Flow

@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from mirror.config.connector_keys import CONNECTOR_KEYS
+from mirror.config.definition import own_class
 from mirror.config.definitions import (
     CLIENT_KEYS,
-    CONNECTOR_KEYS,
     ENGINE,
     ENGINE_OF_A_FLOW,
     EXACTLY_ONCE,
@@ -23,7 +24,6 @@ from mirror.config.definitions import (
     OLD_EXCLUDES,
     RETENTION,
     WORKER,
-    own_class,
 )
 from mirror.config.mirror_maker import PASSED_TO_WORKERS, MirrorMakerConfig
 from mirror.config.providers import CONFIG_PROVIDERS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror.config.definitions import IDENTITY_CLASSES, own_class
+from mirror.config.connector_keys import IDENTITY_CLASSES
+from mirror.config.definition import own_class
 from mirror.model.plugins import CustomFilter, CustomReplicationPolicy
 from mirror.model.topics import DefaultReplicationPolicy, Generation, IdentityReplicationPolicy, ReplicationPolicy
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import regex
 
-from mirror.config.definitions import CONNECTOR_KEYS, ENGINE, ENGINE_OF_A_FLOW, Connector
+from mirror.config.connector_keys import CONNECTOR_KEYS, Connector
+from mirror.config.definitions import ENGINE, ENGINE_OF_A_FLOW
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.misspelt import misspelt, nearest

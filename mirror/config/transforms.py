@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from mirror.config.definitions import (
-    CONNECTORS,
+from mirror.config.connector_keys import CONNECTORS, Connector
+from mirror.config.definition import (
     PYTHON,
     REQUIRED,
     BadValue,
     Check,
-    Connector,
     Definition,
     Importance,
     Type,

@@ -16,10 +16,12 @@ from mirror.control.acl_rules import Names, carry, could_give, resources
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.kafka.acls import AclListing, NoAuthorizer, create_acls, delete_acls, describe_acls
-from mirror.kafka.cluster import AccessDenied, Cluster
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import AccessDenied
 from mirror.model.acl import Acl, Pattern, Resource
 from mirror.model.counts import are, counted
-from mirror.model.flow_state import acl_record, state_topic
+from mirror.model.state_record import state_topic
+from mirror.model.state_values import acl_record
 
 # Of so many refusals for one reason each ACL is named; thousands would not fit into the flow's report.
 _NAMED_PER_REASON = 20

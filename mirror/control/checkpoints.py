@@ -11,10 +11,13 @@ from mirror.control.group_translator import ReadTranslator
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.control.untold_positions import unread
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster import Cluster, ClusterError, GroupPosition
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy
-from mirror.model.flow_state import StateRecord, checkpointed_record
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import checkpointed_record
 from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, TooOld, Translation, describe
 
 # The last checkpoint by group and partition on the target.

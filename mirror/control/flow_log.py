@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from mirror.kafka.channel import LeaderUnknown
+from mirror.kafka.connection import LeaderUnknown
 from mirror.kafka.log import LogTail
 from mirror.model.checkpoint import CopyId
-from mirror.model.flow_state import FlowState, StateRecord, epoch_of, term_of
+from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.shared_topic import translate_shared
+from mirror.model.state_record import StateRecord, epoch_of, term_of
 from mirror.model.topics import ReplicationPolicy
 from mirror.model.translation import NotMirrored, Translation
 

@@ -14,8 +14,8 @@ from mirror.kafka.batch import NO_PRODUCER
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import LogReader
 from mirror.model.counts import counted
-from mirror.model.flow_state import ForeignWriter
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import ForeignWriter
 
 # So long after it was last seen a foreign writer is a reason to call the flow degraded.
 RECENT_MS = 3_600_000

@@ -13,7 +13,9 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogWriter
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Acknowledgement, FlowState, Gap, state_topic
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Acknowledgement, Gap
+from mirror.model.state_record import state_topic
 
 _JSON_KEYS = (
     *("flow", "topic", "partition", "from", "to", "count", "kind", "reason", "found_at", "downstream", "topic_id"),

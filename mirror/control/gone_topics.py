@@ -20,8 +20,8 @@ from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.kafka.cluster import Cluster
 from mirror.model import connect_offsets
 from mirror.model.counts import counted
-from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 
 GONE_SECONDS = 3600.0
 

@@ -19,14 +19,18 @@ from mirror.control.group_translator import GroupTranslator, ReadTranslator, sou
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.tick import now_ms
 from mirror.control.untold_positions import GroupPositions, unread
-from mirror.kafka.channel import BrokerRefused, LeaderUnknown
-from mirror.kafka.cluster import Cluster, ClusterError, Found, GroupPosition
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.cluster_model import GroupPosition
+from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.log import LogTail
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import RunReport, state_topic
 from mirror.model.group_pattern import no_group
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
+from mirror.model.state_values import RunReport
 from mirror.model.translation import Bounded, Exact, NotMirrored, Translation, describe
 
 

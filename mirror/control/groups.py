@@ -10,12 +10,15 @@ from typing import Protocol, TypeAlias
 
 from mirror.config.settings import FlowSettings
 from mirror.control.tick import Clock, TickReport, now_ms, run_tick
-from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import StateRecord, no_placement_record, placement_record, state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.state_record import StateRecord, state_topic
+from mirror.model.state_values import no_placement_record, placement_record
 
 # Puts records into the state topic of the flow, acknowledged.
 Recorder: TypeAlias = Callable[[Sequence[StateRecord]], None]

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
-from mirror.model.flow_state import state_topic
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.model.translation import Bounded, Exact, Translation, Translator
 
 # A round of checkpoints asks for many positions, and what was read a moment ago is as good for all.

@@ -15,10 +15,12 @@ from mirror.control.topics import ClusterTopics, expected_problems, plan_interna
 from mirror.control.users import missing_users
 from mirror.kafka import coordinator
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, data_transactional_id, state_topic
+from mirror.model.flow_state import FlowState
+from mirror.model.state_record import data_transactional_id, state_topic
 
 Rows = list[dict[str, str]]
 

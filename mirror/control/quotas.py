@@ -16,7 +16,8 @@ from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.users import alter_client_quotas, client_quotas
 from mirror.model.acl import QuotaKey
-from mirror.model.flow_state import quota_record, state_topic
+from mirror.model.state_record import state_topic
+from mirror.model.state_values import quota_record
 
 _CARRIED_KINDS = {"user", "client-id"}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from mirror.config.settings import FlowSettings
-from mirror.kafka.cluster import Topic
+from mirror.kafka.cluster_model import Topic
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 

@@ -7,7 +7,8 @@ from mirror.control.tick import Clock, TickReport, now_ms, run_tick
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
-from mirror.model.flow_state import source_record, stamped, state_topic
+from mirror.model.state_record import stamped, state_topic
+from mirror.model.state_values import source_record
 
 
 class SourceBrokersTick:

@@ -7,7 +7,8 @@ from collections import Counter
 from mirror.control.gaps import iso_time
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.flow_state import FlowState
+from mirror.model.state_record import state_topic
 
 
 def state_notes(flow: Flow, state: FlowState) -> tuple[str, ...]:

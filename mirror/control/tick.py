@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError, ClusterUnreachable, ItemResult
+from mirror.kafka.answers import ItemResult
+from mirror.kafka.cluster_errors import ClusterError, ClusterUnreachable
 from mirror.kafka.connecting import in_words
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import NewRecord
 from mirror.kafka.security import UnsupportedSetting
 from mirror.model.flow import Flow

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
 from mirror.control.tick import Clock, TickReport, now_ms, problems_of, run_tick
-from mirror.kafka.cluster import Cluster, ConfigChange, ConfigEntry, Found, ItemResult, NewTopic, Topic
+from mirror.kafka.answers import Found, ItemResult
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, NewTopic, Topic
 from mirror.model.counts import counted
-from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 
 _COMPACT = {"cleanup.policy": "compact"}
 # What is written about every second is compacted by segment, and read whole by every engine that starts.

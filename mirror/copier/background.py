@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TypeVar
 
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 
 T = TypeVar("T")
 

@@ -15,11 +15,11 @@ from mirror.copier.streams import Gate, Piece, Stream
 from mirror.copier.work import FlowWork
 from mirror.kafka import batch, codes
 from mirror.kafka.batch import CorruptBatch
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import side_batches
 from mirror.model import connect_offsets
-from mirror.model.flow_state import StateRecord, stamped
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import StateRecord, stamped
 
 Side = Literal["source", "target"]
 

@@ -11,9 +11,13 @@ from dataclasses import dataclass, replace
 from mirror.copier.resume import Ends, Refused
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import topic_ids
-from mirror.model.flow_state import FlowState, Gap, GapKind, Position, StateRecord, chunk_record
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap, GapKind
 from mirror.model.leader_epochs import epochs_before
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import chunk_record
 
 # Behind these the copy goes on by itself: nothing that the source still has is missing in it.
 _PASSED = frozenset({GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED})

@@ -22,10 +22,12 @@ from mirror.kafka.joining import joined
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.copied import NO_TIME, Ages, Copied, Waiting
-from mirror.model.flow_state import RUNS_PER_CHUNK, NextBatch, Position, StateRecord, chunk_record, no_chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, cut, extend, runs_of
 from mirror.model.offset_sync import OffsetSync
+from mirror.model.position import NextBatch, Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import RUNS_PER_CHUNK, chunk_record, no_chunk_record
 
 # More than this waiting for the target, and the source is not asked for more.
 BACKLOG_BYTES = 8 << 20

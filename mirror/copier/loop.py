@@ -26,7 +26,8 @@ from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork, PartitionWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Connection, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.connection import BrokerRefused, Connection, ConnectionFailed, LeaderUnknown
 from mirror.kafka.versions import FETCH, PRODUCE, TRANSACTIONS, Versions
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition

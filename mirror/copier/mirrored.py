@@ -13,7 +13,7 @@ from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.links import Cluster
 from mirror.copier.tail_match import Batch
 from mirror.kafka.batch import NO_PRODUCER
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.writer_log import WriterLog
 from mirror.model.writers import KnownWriters, WrittenBy
 

@@ -18,7 +18,7 @@ from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import read_batches
-from mirror.model.flow_state import Gap, GapKind
+from mirror.model.gap import Gap, GapKind
 from mirror.model.ledger import digest, encode_content
 from mirror.model.parked import Origin, origin, parked_headers
 from mirror.model.partition import TopicPartition

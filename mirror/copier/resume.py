@@ -15,10 +15,13 @@ from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import read_batches
-from mirror.model.flow_state import RUNS_PER_CHUNK, GapKind, NextBatch, Position, StateRecord, Takeover, chunk_record
+from mirror.model.gap import GapKind
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, extend
 from mirror.model.partition import TopicPartition
+from mirror.model.position import NextBatch, Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import RUNS_PER_CHUNK, Takeover, chunk_record
 
 _IF_CHANGED = (
     "; what its transforms make of a record must depend on the record alone, and not be set differently while there is "

@@ -8,9 +8,11 @@ from mirror.copier import resume
 from mirror.copier.resume import Ends, Ready
 from mirror.copier.takeover import Found
 from mirror.copier.work import Handover, PartitionWork
-from mirror.model.flow_state import Position, StateRecord, Takeover, sparse_map_record
 from mirror.model.mm2_trace import Mm2Trace, Pair, safe_pairs
 from mirror.model.offset_map import Run, SparseOffsetMap, runs_before, runs_from
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import Takeover, sparse_map_record
 
 
 def taken(work: PartitionWork, trace: Mm2Trace, at: Pair, found: Found, ends: Ends, note: str) -> Ready:

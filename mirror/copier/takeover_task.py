@@ -21,12 +21,14 @@ from mirror.copier.takeover_record import taken
 from mirror.copier.task import always, look_up, not_begun
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.kafka.batch import CorruptBatch
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
+from mirror.kafka.channel import LATEST, Channel, View
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.fingerprints import Fingerprints, all_fingerprints
 from mirror.kafka.log import LogWriter, read_batches
-from mirror.model.flow_state import Takeover, stamped
 from mirror.model.mm2_trace import Anchor, Mm2Trace, NoAnchor, Pair, find_anchor
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import stamped
+from mirror.model.state_values import Takeover
 
 _TELL_SECONDS = 2.0
 _PROBLEMS = (ConnectionFailed, LeaderUnknown, BrokerRefused)

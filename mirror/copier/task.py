@@ -34,22 +34,17 @@ from mirror.copier.work import (
     Throttled,
 )
 from mirror.kafka.batch import LARGEST_SEQUENCE, CorruptBatch, Producer
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, LogWriter, read_batches
 from mirror.model import connect_offsets
 from mirror.model.flow import Flow
-from mirror.model.flow_state import (
-    FlowState,
-    NextBatch,
-    Position,
-    StateRecord,
-    chunk_record,
-    epoch_of,
-    stamped,
-    term_of,
-)
+from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import EpochEnd, find_divergence
 from mirror.model.partition import TopicPartition
+from mirror.model.position import NextBatch, Position
+from mirror.model.state_record import StateRecord, epoch_of, stamped, term_of
+from mirror.model.state_values import chunk_record
 from mirror.waiting import WaitTimeout, wait_until
 
 _REPLICATION_SECONDS = 0.5

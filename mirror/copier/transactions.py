@@ -19,7 +19,8 @@ from mirror.copier.links import Cluster, Writer
 from mirror.copier.streams import ANSWER_SECONDS, Stream
 from mirror.copier.work import FlowWork, Slot, SlotEnd
 from mirror.kafka import codes, coordinator
-from mirror.kafka.channel import Channel, Connection, ConnectionFailed
+from mirror.kafka.channel import Channel
+from mirror.kafka.connection import Connection, ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 _FIRST_BACKOFF_SECONDS = 0.002

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mirror.copier.work import PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Record
-from mirror.model.flow_state import Gap
+from mirror.model.gap import Gap
 from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import Failed, Skipped
 

@@ -9,10 +9,13 @@ from mirror.config.fetching import FetchLimits
 from mirror.kafka.batch import Producer
 from mirror.model.copied import Ages
 from mirror.model.flow import Flow
-from mirror.model.flow_state import DeadChunks, Gap, Position, StateRecord
+from mirror.model.flow_state import DeadChunks
+from mirror.model.gap import Gap
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
 from mirror.model.transforms.chain import TopicTransform
 from mirror.model.writers import KnownWriters
 

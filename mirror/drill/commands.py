@@ -26,7 +26,7 @@ from mirror.drill.unattended import is_unattended
 from mirror.evidence.facts import FactError
 from mirror.evidence.refusal import Refused
 from mirror.evidence.run_directory import RunDirectory
-from mirror.evidence.run_evidence import ParameterValue
+from mirror.evidence.run_model import ParameterValue
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.lab import holder
 from mirror.model.counts import counted

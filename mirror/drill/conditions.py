@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
+from mirror.config.errors import ConfigError
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.evidence.refusal import Refused
 from mirror.recovery.applications import Commands
 

@@ -27,7 +27,8 @@ from mirror.evidence.journal import Entry, Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.refusal import Refused
 from mirror.evidence.run_directory import RunDirectory
-from mirror.evidence.run_evidence import ParameterValue, read_evidence, read_settings
+from mirror.evidence.run_evidence import read_evidence, read_settings
+from mirror.evidence.run_model import ParameterValue
 from mirror.lab import holder
 from mirror.model.verdict import Verdict
 

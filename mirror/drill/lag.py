@@ -13,8 +13,9 @@ import threading
 import time
 from pathlib import Path
 
-from mirror.config.settings import load
-from mirror.control.status import FlowStatus, observe
+from mirror.config.resolving import load
+from mirror.control.flow_status import FlowStatus
+from mirror.control.status import observe
 
 INTERVAL_SECONDS = 1.0
 

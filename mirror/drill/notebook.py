@@ -31,7 +31,7 @@ from mirror.evidence.facts import FactError
 from mirror.evidence.outcome import Outcome, StepNotPassed
 from mirror.evidence.refusal import Refused
 from mirror.evidence.run_directory import RunDirectory
-from mirror.evidence.run_evidence import ParameterValue
+from mirror.evidence.run_model import ParameterValue
 from mirror.model.verdict import Verdict
 
 _TYPES: Mapping[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,)}

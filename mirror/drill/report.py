@@ -25,7 +25,8 @@ from mirror.evidence.plots import (
     timeline_plot,
 )
 from mirror.evidence.run_directory import RunDirectory
-from mirror.evidence.run_evidence import Evidence, Totals, read_evidence
+from mirror.evidence.run_evidence import Evidence, read_evidence
+from mirror.evidence.run_model import Totals
 from mirror.model.counts import counted
 from mirror.model.verdict import Verdict
 

@@ -14,7 +14,8 @@ from mirror.drill.runbook import Step
 from mirror.evidence.environment import describe_environment
 from mirror.evidence.journal import Event
 from mirror.evidence.run_directory import RunDirectory, write_json
-from mirror.evidence.run_evidence import ParameterValue, RunSettings, StepSettings, read_evidence
+from mirror.evidence.run_evidence import read_evidence
+from mirror.evidence.run_model import ParameterValue, RunSettings, StepSettings
 from mirror.evidence.seals import outside_the_ledger, seal_end, seal_files
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from mirror.drill.conditions import Condition
 from mirror.drill.gates import Gate
 from mirror.evidence.refusal import Refused
-from mirror.evidence.run_evidence import ParameterValue
+from mirror.evidence.run_model import ParameterValue
 from mirror.model.verdict import Verdict
 
 RUN_DIRECTORY_PARAMETER = "run_directory"

@@ -39,7 +39,8 @@ from mirror.evidence.journal import Event, JournalReading
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.refusal import Refused
 from mirror.evidence.run_directory import RunDirectory
-from mirror.evidence.run_evidence import ParameterValue, read_settings
+from mirror.evidence.run_evidence import read_settings
+from mirror.evidence.run_model import ParameterValue
 from mirror.evidence.seals import Wrong, broken, outside_the_ledger, read_sealed, seal_files
 from mirror.lab import holder
 from mirror.model.verdict import Verdict

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.channel import Channel, ConnectionFailed
+from mirror.kafka.channel import Channel
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.security import UnsupportedSetting
 
 _LOG = logging.getLogger(__name__)

@@ -16,18 +16,11 @@ from mirror.clock import steady_seconds
 from mirror.control.tick import now_ms
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.model.flow import Flow
-from mirror.model.flow_state import (
-    FlowState,
-    RunReport,
-    Standby,
-    StateRecord,
-    claim_record,
-    no_standby_record,
-    stamped,
-    state_topic,
-)
+from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim, Silence, differing
 from mirror.model.pause import PauseReport, Pauses
+from mirror.model.state_record import StateRecord, stamped, state_topic
+from mirror.model.state_values import RunReport, Standby, claim_record, no_standby_record
 
 # How often a claim is renewed, and in what part of the time-out at least.
 _RENEWAL_SECONDS = 2.0

@@ -13,7 +13,7 @@ from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.run_log import logger_of
 from mirror.kafka.batch import NO_PRODUCER
-from mirror.model.flow_state import Gap, GapKey
+from mirror.model.gap import Gap, GapKey
 
 # What may be wrong: of what kind, and with what: a partition, or the flow itself (empty).
 Condition: TypeAlias = tuple[str, str]

@@ -24,26 +24,23 @@ from mirror.control.tick import now_ms
 from mirror.copier.work import OthersUntil
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, View
+from mirror.kafka.channel import LATEST, Channel, View
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.coordinator import Unended
 from mirror.kafka.log import LogWriter
 from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.flow import Flow
-from mirror.model.flow_state import (
+from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
+from mirror.model.position import NextBatch, Position
+from mirror.model.state_record import StateRecord, data_transactional_id, stamped, state_topic
+from mirror.model.state_values import (
     DataProducer,
-    FlowState,
-    NextBatch,
-    Position,
-    StateRecord,
     WrittenAs,
-    data_transactional_id,
     producer_asked_for_record,
-    stamped,
-    state_topic,
     transactional_id_record,
     writer_record,
 )
-from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
 
 _DECIDED_SECONDS = 15.0

@@ -33,20 +33,14 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
 from mirror.model.counts import are, counted
-from mirror.model.flow_state import (
-    DataProducer,
-    DeadChunks,
-    FlowState,
-    ForeignWriter,
-    Gap,
-    Position,
-    StateRecord,
-    Takeover,
-    stopped_reason,
-)
+from mirror.model.flow_state import DeadChunks, FlowState
+from mirror.model.gap import Gap
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, paused_of
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import DataProducer, ForeignWriter, Takeover, stopped_reason
 from mirror.model.writers import WrittenBy
 
 # Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.

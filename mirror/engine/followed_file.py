@@ -13,7 +13,8 @@ from mirror.config.changes import changed_keys, in_effect
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import read
-from mirror.config.settings import MirrorSettings, settings_of
+from mirror.config.resolving import settings_of
+from mirror.config.settings import MirrorSettings
 
 _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS = 2.0

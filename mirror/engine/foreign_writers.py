@@ -15,10 +15,14 @@ from mirror.control.tick import Appender, TickReport, now_ms, run_tick
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.mirrors import WriterLogs, state_topics
-from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
-from mirror.model.flow_state import ForeignWriter, GapKind, Position, state_topic
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.model.gap import GapKind
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import state_topic
+from mirror.model.state_values import ForeignWriter
 from mirror.model.stretches import Stretch
 
 # So many stretches a round at most.

@@ -21,8 +21,8 @@ from mirror.engine.run_log import logger_of
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
 from mirror.model.counts import counted
-from mirror.model.flow_state import RunReport, pause_report_record
 from mirror.model.leadership import differing_words
+from mirror.model.state_values import RunReport, pause_report_record
 
 _LOOK_SECONDS = 0.5
 

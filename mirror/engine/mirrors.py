@@ -13,10 +13,11 @@ import regex
 from mirror.config.definitions import MirroredRecords
 from mirror.config.replication_loops import edges_of, loop_problem
 from mirror.config.settings import FlowSettings
-from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import Channel
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.writer_log import WriterLog
-from mirror.model.flow_state import state_topic
 from mirror.model.loops import left_out
+from mirror.model.state_record import state_topic
 from mirror.model.topics import DefaultReplicationPolicy
 from mirror.model.writers import CopiedTopics, KnownWriters
 

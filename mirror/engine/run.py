@@ -19,9 +19,10 @@ from functools import partial
 from importlib.metadata import version
 
 from mirror.config.changes import in_effect
+from mirror.config.errors import ConfigError
 from mirror.config.properties import read
 from mirror.config.secrets import holds_secrets
-from mirror.config.settings import ClusterSettings, ConfigError, FlowSettings, MirrorSettings
+from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import TickReport, connection_name, now_ms, run_tick
 from mirror.control.topics import TopicsTick, lacking_brokers
@@ -37,17 +38,18 @@ from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
-from mirror.engine.refusals import SameCluster, TooFewBrokers, not_reachable, place_of
+from mirror.engine.refusals import SameCluster, TooFewBrokers, not_reachable, place_of, refused_offsets
 from mirror.engine.run_log import logger_of
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import Cluster, ClusterError, ClusterUnreachable
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError, ClusterUnreachable
 from mirror.kafka.connecting import is_refusal
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
-from mirror.model.flow_state import stamped, state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import stamped, state_topic
 from mirror.spark_conf import BadSparkConf, with_encryption
 
 _LOG = logging.getLogger(__name__)
@@ -102,7 +104,7 @@ class Engine:
         Raises
         ------
         ConfigError
-            if no flow is left, or logins would go over a network as they are.
+            if no flow is left, one asks for what no engine does yet, or logins would go over a network as they are.
         """
         unknown = sorted(set(clusters) - set(settings.clusters))
         if unknown:
@@ -113,6 +115,9 @@ class Engine:
             raise ConfigError(
                 settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
             )
+        for each in self._flows:
+            if each.enabled and each.same_offsets is not None:
+                raise refused_offsets(settings.path, each.flow)
         clients = [client for flow in self._flows for client in (flow.source_consumer, flow.target_producer)]
         try:
             conf = with_encryption(master, spark_conf or {}, has_secrets=any(map(holds_secrets, clients)))

@@ -12,19 +12,14 @@ from itertools import pairwise
 
 from mirror.copier.work import Handover
 from mirror.model.counts import counted
-from mirror.model.flow_state import (
-    FlowState,
-    Loss,
-    Position,
-    StateRecord,
-    chunk_record,
-    pause_record,
-    sparse_map_record,
-)
+from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import SparseOffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import Loss, chunk_record, pause_record, sparse_map_record
 
 _FORGOTTEN = (
     "pauses, acknowledgements of gaps, runs of a failover and placements of groups that were on record are not known "

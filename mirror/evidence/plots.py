@@ -21,7 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from mirror.evidence.journal import Entry, Event
-from mirror.evidence.run_evidence import Evidence, FaultInterval
+from mirror.evidence.run_evidence import Evidence
+from mirror.evidence.run_model import FaultInterval
 from mirror.model.verdict import Verdict
 
 PALETTE = {

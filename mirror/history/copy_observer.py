@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror.config.settings import ClusterSettings, FlowSettings
-from mirror.control.status import FlowStatus, PartitionStatus
+from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.kafka.batch import Record
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import LATEST, Channel
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail
 from mirror.model import connect_offsets
 from mirror.model.mm2_trace import Pair

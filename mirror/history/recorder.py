@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
-from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus
+from mirror.control.flow_status import FlowStatus, PartitionStatus
+from mirror.control.status import FlowObserver
 from mirror.control.tick import now_ms
 from mirror.history.copy_observer import PROBLEMS, CopyObserver
 from mirror.history.samples import Sample, SourceLog

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from mirror.control.status import FlowStatus
+from mirror.control.flow_status import FlowStatus
 from mirror.model.cliff import Retention
 from mirror.model.partition import TopicPartition
 

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
-from mirror.kafka.cluster import AccessDenied, Cluster, Found
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import AccessDenied
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 
 _ANY = 1

@@ -10,7 +10,10 @@ from typing import Any, Final, TypeAlias
 from kafka.protocol.admin import DescribeConfigsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from mirror.kafka.cluster import Cluster, ClusterError, ConfigEntry, Found, config_entries
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.cluster_model import ConfigEntry, config_entries
 
 #: Requests by which clients take part in groups of the newer kinds, and by which transactions are listed.
 CONSUMER_GROUP_HEARTBEAT: Final = 68

@@ -23,7 +23,8 @@ from kafka.protocol.producer import (
 
 from mirror.kafka import codes
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed
+from mirror.kafka.channel import Channel
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.versions import ADD_PARTITIONS_TO_TXN, END_TXN, FIND_COORDINATOR, INIT_PRODUCER_ID
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import kafka.errors
 
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError
+from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.connecting import in_words
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 
 
 def told(error: BaseException) -> str:

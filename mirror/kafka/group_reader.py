@@ -20,8 +20,9 @@ from kafka.consumer.subscription_state import ConsumerRebalanceListener
 
 from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch
-from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import Channel
 from mirror.kafka.client_logging import keep_client_quiet
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.failures import told
 from mirror.kafka.log import LogReader
 from mirror.kafka.security import client_arguments

@@ -13,16 +13,8 @@ import kafka.errors
 from mirror.clock import steady_seconds
 from mirror.kafka import batch, topic_ids, wire
 from mirror.kafka.batch import PLAIN, CorruptBatch, Header, Producer, Record, UnsupportedMagic
-from mirror.kafka.channel import (
-    EARLIEST,
-    LATEST,
-    BrokerRefused,
-    Channel,
-    Connection,
-    ConnectionFailed,
-    View,
-    topic_settings,
-)
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View, topic_settings
+from mirror.kafka.connection import BrokerRefused, Connection, ConnectionFailed
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.versions import PRODUCE
 from mirror.model.partition import TopicPartition

@@ -9,15 +9,8 @@ import kafka.errors
 from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from mirror.kafka.channel import (
-    LATEST,
-    BrokerRefused,
-    Channel,
-    ConnectionFailed,
-    LeaderUnknown,
-    View,
-    topic_settings,
-)
+from mirror.kafka.channel import LATEST, Channel, View, topic_settings
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.partition import TopicPartition, by_topic
 
 _UNSUPPORTED_VERSION = 35

@@ -13,7 +13,8 @@ from kafka.protocol.admin import (
     DescribeUserScramCredentialsRequest,
 )
 
-from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
 from mirror.model.acl import QuotaEntity, QuotaKey
 
 _Reply: TypeAlias = tuple[int, str | None, Any]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogReader
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition

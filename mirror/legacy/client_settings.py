@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mirror.config.definitions import CLIENT_KEYS, CONNECTOR_KEYS
+from mirror.config.connector_keys import CONNECTOR_KEYS
+from mirror.config.definitions import CLIENT_KEYS
 from mirror.config.misspelt import nearest
 from mirror.kafka.librdkafka import connection_settings
 from mirror.model.patterns import parse_list

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
-from mirror.config.definitions import PYTHON, own_class
+from mirror.config.definition import PYTHON, own_class
 from mirror.legacy.options import BadOption, OwnCode
 from mirror.model.partition import TopicPartition
 from mirror.model.references import Unusable, named

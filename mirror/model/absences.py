@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mirror.model.flow_state import FlowState, Gap, GapKind
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 
 

@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from mirror.control.status import PartitionStatus, State
+from mirror.control.flow_status import PartitionStatus, State
 from mirror.engine.copy_counters import Figures
 from mirror.history.kept import Kept
 from mirror.model.copied import Ages

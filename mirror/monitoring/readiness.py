@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mirror.control.status import nearest_cliff
-from mirror.model.flow_state import stopped_reason
+from mirror.control.flow_status import nearest_cliff
+from mirror.model.state_values import stopped_reason
 from mirror.monitoring.view import EngineView, FlowView
 
 

@@ -20,8 +20,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
+from mirror.control.flow_status import FlowStatus
 from mirror.control.gaps import iso_time
-from mirror.control.status import FlowStatus
 from mirror.monitoring.readiness import not_ready
 from mirror.monitoring.view import EngineView, FlowView
 

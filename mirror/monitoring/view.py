@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirror.control.status import FlowStatus
+from mirror.control.flow_status import FlowStatus
 from mirror.engine.copy_counters import Figures
 from mirror.history.kept import Kept
 from mirror.model.copied import Ages

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from mirror.config.errors import ConfigError
 from mirror.config.properties import read
 from mirror.config.settings import FlowSettings
-from mirror.control.status import FlowObserver, FlowStatus
+from mirror.control.flow_status import FlowStatus
+from mirror.control.status import FlowObserver
 from mirror.control.tick import TickReport, now_ms
 from mirror.engine.run import Engine
 from mirror.engine.run_log import logger_of

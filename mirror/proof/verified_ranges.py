@@ -16,7 +16,7 @@ from typing import Any
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch, united
 from mirror.model.verdict import Verdict
-from mirror.proof.equivalence import PartitionEquivalence
+from mirror.proof.comparison import PartitionEquivalence
 from mirror.proof.pairs import Amount, Mark, PartitionPair, Remembered
 
 FORMAT = "mirror verify 1"

@@ -8,8 +8,10 @@ from functools import cache, partial
 
 from mirror.config.settings import ClusterSettings, MirrorSettings
 from mirror.control.status import observe
+from mirror.kafka.answers import Found
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, Found, GroupPosition
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.log import holds_record
 from mirror.model.counts import counted
 from mirror.model.flow import Flow

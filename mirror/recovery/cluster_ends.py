@@ -12,15 +12,18 @@ from mirror.control.groups import recorder
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.log import LogWriter, holds_record
 from mirror.kafka.partition_state import active_producers
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, RunReport, StateRecord, failover_record, no_failover_record
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import RunReport, failover_record, no_failover_record
 from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import Copied, Cut, Ends, Pausing
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves

@@ -16,9 +16,10 @@ from mirror.engine.election import Election, Identity
 from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import REFUSED_SECONDS
 from mirror.engine.lease import LEASE_SHARE, Lease
-from mirror.model.flow_state import FlowState, RunReport, pause_report_record
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, paused_of
+from mirror.model.state_values import RunReport, pause_report_record
 
 _NOT_COMPARED = "the engine ended, or was stopped, before it had said how far it had copied"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.model.flow import Flow
-from mirror.model.flow_state import state_topic
 from mirror.model.pause import Pauses
+from mirror.model.state_record import state_topic
 from mirror.recovery.flow_ends import Cut
 from mirror.recovery.pause import pause, resume
 from mirror.recovery.step_facts import named

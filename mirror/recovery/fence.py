@@ -25,9 +25,9 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.users import alter_client_quotas, client_quotas
 from mirror.model.acl import EVERY_NAME, EVERYBODY, Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.counts import counted
-from mirror.model.flow_state import state_topic
 from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.model.verdict import Verdict
 from mirror.recovery.fence_record import FenceRecord, QuotaChange
 from mirror.recovery.sentinel import Watched, watch, watch_for

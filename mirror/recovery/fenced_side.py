@@ -16,15 +16,16 @@ from typing import Any
 
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
+from mirror.control.flow_status import FlowStatus
 from mirror.control.gaps import iso_time
-from mirror.control.status import FlowStatus
 from mirror.kafka.batch import Header
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import LATEST, Channel
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
-from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.recovery.late_writers import LateWriter
 from mirror.recovery.recent_writers import RecentWriter, find_writers, unread_words
 from mirror.recovery.step_facts import named

@@ -20,7 +20,8 @@ from mirror.control.groups import (
     read_target_groups,
     recorder,
 )
-from mirror.kafka.cluster import Cluster, GroupPosition
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from mirror.atomic_file import write_new
-from mirror.config.settings import ClusterSettings, ConfigError
+from mirror.config.errors import ConfigError
+from mirror.config.settings import ClusterSettings
 from mirror.evidence.digests import seal_of_text
 from mirror.evidence.facts import FactError, Facts, Json
 from mirror.evidence.run_directory import read_json
-from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 

@@ -18,14 +18,18 @@ from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.status import SILENT_AFTER_MS
 from mirror.control.tick import now_ms
 from mirror.control.topics import create_state_topic
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogWriter
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, pause_record, stamped, state_topic
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, PauseWish, limit_words, paused_of
+from mirror.model.position import Position
+from mirror.model.state_record import stamped, state_topic
+from mirror.model.state_values import pause_record
 from mirror.model.verdict import Verdict
 from mirror.recovery.engine_fencing import EngineFencing, report_without_engine
 from mirror.waiting import WaitTimeout, wait_until

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, ClusterError, ClusterUnreachable
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError, ClusterUnreachable
 from mirror.kafka.connecting import is_refusal
 from mirror.waiting import WaitTimeout, wait_until
 

@@ -34,7 +34,7 @@ from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Progress, Step, StepResult, StepsUnderWay, take_back
 
 if TYPE_CHECKING:
-    from mirror.proof.equivalence import Equivalence
+    from mirror.proof.comparison import Equivalence
 
 _ALL = ".*"
 # A broker at the end of a long line takes longer to answer than one of a practice cluster.

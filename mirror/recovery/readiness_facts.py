@@ -9,10 +9,10 @@ from typing import TypeAlias, TypeVar
 
 from mirror.config.settings import FlowSettings
 from mirror.control.checkpoints import Checkpoints
-from mirror.control.status import FlowStatus
+from mirror.control.flow_status import FlowStatus
 from mirror.kafka.acls import AclListing, NoAuthorizer
 from mirror.kafka.brokers import Offered
-from mirror.kafka.cluster import GroupListing, Topic
+from mirror.kafka.cluster_model import GroupListing, Topic
 from mirror.model.acl import QuotaKey
 from mirror.model.partition import TopicPartition
 from mirror.recovery.group_moves import MovePlan

@@ -16,19 +16,23 @@ from typing import TypeVar
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.checkpoints import Checkpoints, last_checkpoints
 from mirror.control.flow_log import NeverRun
+from mirror.control.flow_status import FlowStatus
 from mirror.control.group_view import view_groups
-from mirror.control.status import FlowStatus, observe
+from mirror.control.status import observe
 from mirror.kafka.acls import AclListing, describe_acls
+from mirror.kafka.answers import Found
 from mirror.kafka.brokers import LIST_TRANSACTIONS, broker_configs, offered, transactional_ids, values_of
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import Cluster, ClusterError, Found, Topic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.cluster_model import Topic
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.jaas import BadJaas, parse_login
 from mirror.kafka.log import LogTail
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.acl import Resource
 from mirror.model.counts import counted
-from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.recovery.group_moves import MovePlan, plan_moves, untranslated
 from mirror.recovery.readiness_facts import Configs, Ends, Facts, Groups, NotSeen, Side
 

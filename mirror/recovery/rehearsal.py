@@ -13,8 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
-from mirror.kafka.cluster import Cluster, ItemResult
+from mirror.kafka.answers import ItemResult
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.group_reader import ReadGoal, ReadLimits, read_as_group
 from mirror.kafka.log import read_records
 from mirror.model.copy_map import CopyMap

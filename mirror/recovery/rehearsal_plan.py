@@ -14,10 +14,11 @@ from mirror.control.checkpoints import remote_partition
 from mirror.control.flow_log import FlowLog
 from mirror.control.group_view import TranslatedPosition, view_groups
 from mirror.control.untold_positions import unread
-from mirror.kafka.cluster import Cluster, GroupPosition
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.copy_map import CopyMap
 from mirror.model.counts import are, counted
-from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.flow_state import FlowState
 from mirror.model.group_pattern import no_group
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import (
@@ -30,6 +31,7 @@ from mirror.model.shadow import (
     processed,
     shadow_name,
 )
+from mirror.model.state_record import state_topic
 from mirror.model.translation import Bounded, NothingRead, NotMirrored, TooOld, describe
 from mirror.recovery.shadow_groups import find_shadows
 

@@ -10,12 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mirror.config.settings import FlowSettings
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, LeaderUnknown
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.log import read_batches
-from mirror.model.flow_state import FlowState, Position
+from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, find_divergence
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 
 # Compaction may have removed the very last copied record from either side; of so many one is there.
 _COMPARED = 32

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, LeaderUnknown
+from mirror.kafka.channel import LATEST, Channel
+from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.partition_state import ActiveProducer, active_producers, transactional_ids
 from mirror.model.partition import TopicPartition
 from mirror.recovery.late_writers import LateWriter

@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 
-from mirror.kafka.cluster import Cluster, GroupPosition, ItemResult
+from mirror.kafka.answers import ItemResult
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import ShadowPartition, is_shadow, shadow_name
 from mirror.waiting import WaitTimeout, wait_until

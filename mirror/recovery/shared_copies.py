@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.engine.mirrors import Mirrors, WriterLogs, state_topics
 from mirror.model.failover import Phase
-from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 
 
 def shared_copies(

@@ -12,9 +12,10 @@ from contextlib import suppress
 
 from mirror.config.settings import ClusterSettings
 from mirror.control.flow_log import FlowLog, NeverRun
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.flow_state import FlowState
+from mirror.model.state_record import state_topic
 
 _AWAY = (BrokerRefused, ConnectionFailed, LeaderUnknown)
 

@@ -16,8 +16,8 @@ from typing import TypeAlias
 from mirror.config.errors import ConfigError
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Entry, Event, Journal
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.verdict import Verdict
 from mirror.waiting import WaitTimeout
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka import batch
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
 from mirror.model.ledger import RecordId, record_id
 from mirror.model.partition import TopicPartition

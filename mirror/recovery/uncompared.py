@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.gaps import MOST_NAMED, iso_time
 from mirror.engine.mm2_traces import Mm2Traces, read_traces
-from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster
+from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.model.counts import counted
-from mirror.model.flow_state import FlowState, GapKind
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import GapKind
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_ranges import Range
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch
 from mirror.model.translation import Exact
-from mirror.proof.equivalence import Difference, FirstDifference, PartitionEquivalence
+from mirror.proof.comparison import Difference, FirstDifference, PartitionEquivalence
 from mirror.proof.left_out import LeftOut
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair

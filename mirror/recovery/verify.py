@@ -18,15 +18,19 @@ from mirror.control.flow_log import FlowLog
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
 from mirror.engine.mirrors import Mirrors
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, View
-from mirror.kafka.cluster import Cluster, Found
+from mirror.kafka.answers import Found
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogReader
 from mirror.model.absences import absences
-from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.progress import Watch, nobody
+from mirror.model.state_record import state_topic
 from mirror.model.translation import Exact
-from mirror.proof.equivalence import Equivalence, verify
+from mirror.proof.comparison import Equivalence
+from mirror.proof.equivalence import verify
 from mirror.proof.left_out import LeftOut
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found as FoundOutside

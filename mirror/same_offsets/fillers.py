@@ -27,7 +27,7 @@ def _batch(count: int, key: bytes | None, producer: Producer, sequence: int, tim
 
 @lru_cache(maxsize=2)
 def _empty(count: int, key: bytes | None) -> bytes:
-    """Return encoded records: each its length, no attributes, no time of its own, its number, key, no value, no header."""
+    """Return encoded records of a key, without value, header and a time of their own."""
     content = b"\1" if key is None else batch.varint(len(key)) + key
     out = bytearray()
     for number in range(count):

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import psutil
 
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import read_records
 from mirror.lab import faults as lab_faults
 from mirror.lab.errors import LabError

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 
 from mirror.config.errors import ConfigError
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast

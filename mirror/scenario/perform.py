@@ -20,13 +20,14 @@ from mirror.evidence.digests import seal_of, seal_of_text
 from mirror.evidence.journal import Event
 from mirror.evidence.run_directory import json_text, write_json
 from mirror.evidence.seals import ledger_parts, seal_end
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.lab.applications import by_process
 from mirror.lab.errors import LabError
 from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Gap, GapKind
+from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
 from mirror.proof.delivery import Place

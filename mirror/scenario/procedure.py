@@ -21,7 +21,7 @@ from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.progress import nobody
 from mirror.model.verdict import Verdict
-from mirror.proof.equivalence import Equivalence
+from mirror.proof.comparison import Equivalence
 from mirror.proof.service import ask
 from mirror.recovery.catching_up import await_copies, await_reading, await_return
 from mirror.recovery.cluster_ends import ClusterEnds

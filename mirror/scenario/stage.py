@@ -7,8 +7,10 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mirror.config.settings import MirrorSettings, load
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters as lab_clusters
 from mirror.lab import mm2, processes, spark_cluster, stage
 from mirror.lab.applications import Group, Load

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.control.status import observe
 from mirror.lab import mm2
 from mirror.lab.clusters import Lab

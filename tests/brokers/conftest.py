@@ -13,7 +13,8 @@ import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.copier import links
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until

@@ -34,7 +34,8 @@ from mirror.copier.work import (
 )
 from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model.flow import Flow
 from mirror.model.flow_state import DeadChunks, FlowState

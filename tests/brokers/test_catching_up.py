@@ -8,7 +8,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab.faults import remove_first_records
 from mirror.model.partition import TopicPartition
 from mirror.recovery.catching_up import await_reading

@@ -11,17 +11,12 @@ import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka import cluster as cluster_module
+from mirror.kafka import cluster_connection
+from mirror.kafka.answers import ItemResult
 from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, broker_configs, offered, transactional_ids, values_of
-from mirror.kafka.cluster import (
-    Cluster,
-    ClusterUnreachable,
-    ConfigChange,
-    GroupDescription,
-    GroupPosition,
-    ItemResult,
-    NewTopic,
-)
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.cluster_model import ConfigChange, GroupDescription, GroupPosition, NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
@@ -227,7 +222,7 @@ def test_a_cluster_whose_addresses_have_nobodys_name_is_not_to_be_waited_for(
     monkeypatch: pytest.MonkeyPatch, *, is_nobodys: bool
 ) -> None:
     """At an address where only nobody listens somebody may in a moment."""
-    monkeypatch.setattr(cluster_module, "is_nobodys_name", lambda _: is_nobodys)
+    monkeypatch.setattr(cluster_connection, "is_nobodys_name", lambda _: is_nobodys)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"

@@ -20,13 +20,16 @@ from mirror.control.groups import GroupAction, GroupOffsetsTick, Recorder, recor
 from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import now_ms
 from mirror.control.topics import TopicsTick
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.lab import faults
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import Position, chunk_record, state_topic
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import state_topic
+from mirror.model.state_values import chunk_record
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.unit.control.builders import Table, flow_settings
@@ -191,12 +194,15 @@ class Direction:
         writer = self._closing.enter_context(closing(LogWriter(client.client)))
         tail = self._closing.enter_context(closing(LogTail(client.client, settings.checkpoints_topic)))
         log = self._closing.enter_context(closing(FlowLog(client.client, state_topic(flow.source), alias=flow.target)))
-        between = FlowTranslator(
-            log,
-            lambda: FlowLog(source[1].client, state_topic(flow.target), alias=flow.source),
-            settings.policy,
-            flow.target,
-        )
+
+        def find_opposite() -> FlowLog | None:
+            opposite = FlowLog(source[1].client, state_topic(flow.target), alias=flow.source)
+            if opposite.exists():
+                return self._closing.enter_context(closing(opposite))
+            opposite.close()
+            return None
+
+        between = FlowTranslator(log, find_opposite, settings.policy, flow.target)
         translator = self._closing.enter_context(closing(GroupTranslator(between)))
         self._checkpoints = CheckpointsTick(
             settings,

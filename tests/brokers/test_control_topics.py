@@ -8,7 +8,8 @@ import pytest
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.topics import TopicConfigsTick, TopicsTick
-from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import ConfigChange, NewTopic
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS
 from tests.unit.config.files import flows_of

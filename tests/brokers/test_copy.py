@@ -18,14 +18,15 @@ from mirror.config.settings import ClusterSettings
 from mirror.copier import loop
 from mirror.copier.work import Handover
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import ConfigChange, NewTopic
 from mirror.kafka.log import LogReader, LogTail
 from mirror.kafka.versions import Versions
 from mirror.lab import clusters, processes
 from mirror.model import connect_offsets
-from mirror.model.flow_state import Position
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.brokers.copying import (

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import processes
 from mirror.lab.clusters import LabCluster
 from mirror.model.partition import TopicPartition

@@ -7,9 +7,10 @@ from contextlib import closing
 
 from mirror.config.settings import ClusterSettings
 from mirror.control.status import FlowObserver
-from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.model.flow_state import state_topic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, Unique, can_tell, write
 from tests.flows import flow_work

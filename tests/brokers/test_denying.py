@@ -9,9 +9,11 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from mirror.config.settings import ClusterSettings, MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings, MirrorSettings
 from mirror.kafka.acls import AclListing, create_acls, describe_acls
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters, users
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.control.flow_log import FlowLog
 from mirror.control.source_brokers import SourceBrokersTick
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.lab import clusters
-from mirror.model.flow_state import source_record, stamped, state_topic
+from mirror.model.state_record import stamped, state_topic
+from mirror.model.state_values import source_record
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.probing import StillThere
 from tests.brokers.command import FACTORS

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import mm2, processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition

@@ -16,11 +16,12 @@ from mirror.engine.election import Election, Identity
 from mirror.kafka import batch, coordinator, wire
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.versions import PRODUCE
 from mirror.model.flow import Flow
-from mirror.model.flow_state import RunReport
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import RunReport
 from mirror.waiting import wait_until
 from tests.brokers.copying import can_tell
 

@@ -15,7 +15,8 @@ import pytest
 from mirror.control.dead_chunks import DeadChunksTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.copier import lane
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import Record, read_records
 from mirror.lab import faults
 from mirror.model.partition import TopicPartition

@@ -22,8 +22,10 @@ from mirror.control.foreign_records import find_foreign
 from mirror.copier import links
 from mirror.copier.work import FlowWork, PartitionResult
 from mirror.kafka import coordinator
-from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.channel import Channel
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, read_batches
 from mirror.lab import clusters, processes
 from mirror.model.offset_sync import OffsetSync

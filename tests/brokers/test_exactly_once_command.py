@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from mirror.config.settings import ClusterSettings, load
-from mirror.kafka.channel import BrokerRefused, LeaderUnknown
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
+from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.log import LogTail
 from mirror.lab import faults, processes
-from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.flow_state import FlowState
+from mirror.model.state_record import state_topic
 from mirror.recovery.verify import plan_pairs
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror, status_of

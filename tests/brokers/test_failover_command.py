@@ -13,10 +13,12 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from mirror.config.settings import ClusterSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.control.status import observe
 from mirror.evidence.journal import Journal
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import read_records
 from mirror.lab import clusters, processes
 from mirror.lab.clusters import EmbeddedCluster

@@ -11,20 +11,23 @@ from typing import Any
 
 import pytest
 
-from mirror.config.settings import ClusterSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.control.groups import recorder
 from mirror.control.tick import now_ms
 from mirror.control.topics import create_state_topic
 from mirror.kafka.acls import AclListing, create_acls, describe_acls
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.lab import clusters, users
 from mirror.lab.clusters import EmbeddedCluster
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import Position, chunk_record
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import chunk_record
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror
 

@@ -10,7 +10,8 @@ import pytest
 from tqdm import tqdm
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters
 from tests.brokers.faults import PARTITIONS, TOPIC, Bench
 

@@ -13,9 +13,11 @@ import confluent_kafka
 import pytest
 
 from mirror.config.errors import ConfigError
-from mirror.config.settings import ClusterSettings, MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings, MirrorSettings
 from mirror.kafka.acls import AclListing, create_acls, delete_acls, describe_acls
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.users import alter_client_quotas, client_quotas
 from mirror.lab import clusters, users
 from mirror.lab.brokers import EmbeddedCluster

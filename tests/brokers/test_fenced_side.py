@@ -9,10 +9,12 @@ from typing import Any
 
 import confluent_kafka
 
-from mirror.config.settings import ClusterSettings, load
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.model.failover import FailoverEntry, Phase
-from mirror.model.flow_state import state_topic
+from mirror.model.state_record import state_topic
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.engine_pausing import EnginePausing
 from tests.brokers.command import FACTORS, mirror

@@ -31,16 +31,18 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.ticking import Ticking
 from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import BrokerRefused, Channel
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.channel import Channel
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.connecting import Connections
+from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogWriter
 from mirror.lab import ports
 from mirror.lab.link import Link
-from mirror.model.flow_state import ForeignWriter, RunReport, claim_record
 from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import ForeignWriter, RunReport, claim_record
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, NewCopying, assert_copied, can_tell, ends_of, write
 from tests.brokers.late import INVALID_PRODUCER_EPOCH, LATE, kill_after_ten, send_late

@@ -17,11 +17,12 @@ from mirror.config.settings import ClusterSettings
 from mirror.copier import links
 from mirror.copier.work import FlowWork, Handover
 from mirror.kafka.channel import Channel, broker_setting
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.versions import PRODUCE
 from mirror.lab import clusters, processes
-from mirror.model.flow_state import Position
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, Unique, as_program, can_tell, contents, ends_of, log_of

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import confluent_kafka
 
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import read_records
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until

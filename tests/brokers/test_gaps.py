@@ -15,12 +15,14 @@ from kafka.protocol.metadata import MetadataRequest
 from mirror.config.settings import ClusterSettings
 from mirror.copier import links
 from mirror.copier.work import PartitionResult
-from mirror.kafka.channel import Channel, ConnectionFailed
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.channel import Channel
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.lab import clusters
 from mirror.model.connect_offsets import read_source_positions
-from mirror.model.flow_state import Acknowledgement, Gap, GapKind
+from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until

@@ -12,7 +12,8 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
 
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.waiting import wait_until

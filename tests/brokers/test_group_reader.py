@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.group_reader import ReadGoal, ReadLimits, read_as_group
 from mirror.model.partition import TopicPartition
 from tests.brokers.copying import write

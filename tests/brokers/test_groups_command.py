@@ -11,7 +11,8 @@ from typing import Any
 
 import confluent_kafka
 
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition

@@ -16,7 +16,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from mirror.config.settings import ClusterSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.history.copy_observer import CopyObserver
 from mirror.history.reading import read_history
 from mirror.kafka.log import LogWriter

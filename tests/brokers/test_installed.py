@@ -15,7 +15,8 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition

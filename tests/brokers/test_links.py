@@ -15,8 +15,10 @@ from kafka.protocol.admin import AlterClientQuotasRequest
 
 from mirror.copier import links
 from mirror.kafka import wire
-from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.channel import Channel
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import read_batches
 from mirror.kafka.wire import FetchFrom
 from mirror.lab import clusters

@@ -24,8 +24,11 @@ from confluent_kafka.admin import ScramMechanism
 from mirror.config.settings import ClusterSettings
 from mirror.control.tick import now_ms
 from mirror.copier import links
-from mirror.kafka.channel import Channel, ConnectionFailed
-from mirror.kafka.cluster import Cluster, ClusterUnreachable, NewTopic
+from mirror.kafka.channel import Channel
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.cluster_model import NewTopic
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import LogWriter, read_records
 from mirror.kafka.security import UnsecuredTokens, without_files
 from mirror.kafka.versions import FETCH

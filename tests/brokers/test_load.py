@@ -12,7 +12,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.log import LogWriter, read_records
 from mirror.lab import clusters
 from mirror.lab.load import EXIT_NOT_STARTED, EXIT_USAGE

@@ -14,12 +14,14 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.control.foreign_records import RECENT_MS, find_foreign, foreign_reasons
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, ForeignWriter
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import ForeignWriter
 from mirror.waiting import wait_until
 from tests.brokers.copying import (
     Copying,

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import ClusterSettings, load
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters, processes
 from mirror.lab.clusters import LabCluster
 from mirror.model.failover import FailoverEntry, Phase

@@ -11,7 +11,8 @@ import confluent_kafka
 import confluent_kafka.admin
 import pytest
 
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.mirror_maker_1 import OldMirror

@@ -14,8 +14,10 @@ import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.control.tick import run_tick
-from mirror.kafka.channel import Channel, ConnectionFailed
-from mirror.kafka.cluster import Cluster, ClusterUnreachable
+from mirror.kafka.channel import Channel
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.security import UnsecuredTokens
 from mirror.lab import clusters, ports
 from mirror.lab.clusters import EmbeddedCluster

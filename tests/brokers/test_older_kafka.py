@@ -9,7 +9,8 @@ import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.log import read_batches
 from mirror.lab import jars, ports, runtime
 from mirror.lab.brokers import EmbeddedCluster, new_cluster_id, plan_layout

@@ -11,12 +11,14 @@ from contextlib import closing, contextmanager
 import confluent_kafka
 import pytest
 
-from mirror.config.settings import FlowSettings, MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import faults
-from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.model.verdict import Verdict
 from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.pause import Paused, Resumed, pause, resume

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from mirror.config.settings import load
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.config.resolving import load
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab.clusters import Lab
 from tests.brokers.command import FACTORS, address, mirror
 

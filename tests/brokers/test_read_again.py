@@ -12,7 +12,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.log import read_records
 from mirror.lab import mm2, processes
 from mirror.lab.clusters import Lab

@@ -15,7 +15,8 @@ import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.acls import create_acls, delete_acls
-from mirror.kafka.cluster import Cluster, ConfigChange, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import ConfigChange, GroupPosition, NewTopic
 from mirror.kafka.users import alter_client_quotas, scram_users
 from mirror.lab import clusters, processes, users
 from mirror.lab.brokers import EmbeddedCluster

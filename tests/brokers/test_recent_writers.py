@@ -10,7 +10,8 @@ import confluent_kafka
 from mirror.config.settings import ClusterSettings
 from mirror.control.tick import now_ms
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.recovery.recent_writers import NO_ID, RECENT_MS, find_writers
 

@@ -15,7 +15,8 @@ import pytest
 
 from mirror.config import settings as configuration
 from mirror.config.settings import MirrorSettings
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.group_reader import ReadLimits
 from mirror.lab import processes
 from mirror.model.partition import TopicPartition

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import ClusterSettings, MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings, MirrorSettings
 from mirror.copier import links
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters
 from mirror.lab.clusters import EmbeddedCluster
 from mirror.model.failover import FailoverEntry, Phase
-from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.recovery.applications import Nobody
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.procedure import Request, plan_failback

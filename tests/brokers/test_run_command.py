@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import read_records
 from mirror.lab import ports, processes
 from mirror.lab.clusters import Lab

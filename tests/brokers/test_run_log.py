@@ -17,10 +17,11 @@ import pytest
 from confluent_kafka import Producer
 
 from mirror.control.flow_log import FlowLog
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab.clusters import Lab, LabCluster
-from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, address, mirror, status_of
 from tests.brokers.copying import ends_of, write

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import confluent_kafka
 
-from mirror.config.settings import ClusterSettings, load
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.lab import clusters
-from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.set_by_hand import set_ahead
 from mirror.waiting import wait_until

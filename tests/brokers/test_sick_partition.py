@@ -22,8 +22,10 @@ from mirror.config.settings import ClusterSettings
 from mirror.copier import links
 from mirror.copier.work import PartitionResult
 from mirror.kafka import coordinator
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, View
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.channel import LATEST, Channel, View
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.kafka.partition_state import unable_to_append
 from mirror.lab import clusters, processes

@@ -15,13 +15,15 @@ from mirror.clock import steady_seconds
 from mirror.config.settings import ClusterSettings
 from mirror.control.status import FlowObserver
 from mirror.kafka import log
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogTail, LogWriter, read_records
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.lab.processes import ManagedProcess
-from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.waiting import wait_until
 from tests.brokers.command import address, status_of
 from tests.brokers.command import write as write_file

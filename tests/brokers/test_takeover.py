@@ -16,14 +16,16 @@ import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogTail
 from mirror.lab import clusters, mm2, ports, processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model import connect_offsets
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import FlowState, Takeover
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import Takeover
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, kept, mirror, status_of

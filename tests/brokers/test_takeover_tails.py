@@ -12,7 +12,7 @@ import pytest
 from mirror.copier.epoch_channel import EpochChannel
 from mirror.copier.work import PartitionResult
 from mirror.kafka.log import LogWriter
-from mirror.model.flow_state import Acknowledgement, GapKind
+from mirror.model.gap import Acknowledgement, GapKind
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact

@@ -11,7 +11,8 @@ import pytest
 
 from mirror.client import MirrorClient
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters, processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition

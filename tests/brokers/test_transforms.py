@@ -15,12 +15,13 @@ from confluent_kafka import Producer
 
 from mirror.copier.work import Handover
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.log import read_records
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
-from mirror.model.flow_state import Position
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.transforms.chain import Chain, Stage
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.translation import Exact

@@ -10,11 +10,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import NewTopic as AssignedTopic
 
-from mirror.config.settings import load
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.config.resolving import load
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters
-from mirror.model.flow_state import Position, state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import state_topic
 from mirror.model.verdict import Verdict
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.engine_pausing import EnginePausing

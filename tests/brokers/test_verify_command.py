@@ -14,18 +14,20 @@ import confluent_kafka
 import pytest
 
 from mirror.config.errors import ConfigError
-from mirror.config.settings import ClusterSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.kafka import batch, wire
 from mirror.kafka.batch import Producer, Record
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import ConfigChange, NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.kafka.partition_state import active_producers
 from mirror.kafka.versions import PRODUCE
 from mirror.lab import faults
-from mirror.model.flow_state import state_topic
 from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.model.verdict import Verdict
 from mirror.recovery.verify import verify_flow
 from mirror.waiting import wait_until

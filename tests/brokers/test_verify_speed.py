@@ -13,7 +13,8 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka import batch, wire
 from mirror.kafka.batch import Header, Record
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.versions import PRODUCE
 from mirror.model.offset_map import Run, Runs
 from mirror.model.partition import TopicPartition

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mirror.config.definitions import CONNECTORS, Connector, Definition
+from mirror.config.connector_keys import CONNECTORS, Connector
+from mirror.config.definition import Definition
 from tests.golden.facts import facts
 
 

@@ -9,7 +9,7 @@ import javaproperties
 import pytest
 
 from mirror.config.errors import ConfigError
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.model.patterns import PatternError, PatternFilter, PatternList, parse_list
 from tests.golden.facts import entries
 

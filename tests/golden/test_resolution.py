@@ -8,11 +8,12 @@ from typing import Any
 import javaproperties
 import pytest
 
-from mirror.config.definitions import Connector
+from mirror.config.connector_keys import Connector
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import PropertiesFile, read
-from mirror.config.settings import EngineSettings, FlowSettings, flow_settings, load, resolve
+from mirror.config.resolving import flow_settings, load, resolve
+from mirror.config.settings import EngineSettings, FlowSettings
 from mirror.model.flow import Flow
 from mirror.model.topics import Generation, replicates
 from tests.golden.facts import entries

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.lab.jars import KAFKA_VERSION
 
 ROOT = Path(__file__).parents[2]

@@ -36,11 +36,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The library for applications: no engine behind it, and nothing a replicator needs.
     "client": {"model", "config", "kafka"},
 }
+MAY_IMPORT["same_offsets"] = {"model", "kafka"}
 MAY_IMPORT |= {
     room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark", "no_spark"}
     for room in ("copier", "control", "proof", "lab")
 }
 MAY_IMPORT["copier"] |= {"clock", "spark_conf"}
+MAY_IMPORT["control"] |= {"same_offsets"}
 MAY_IMPORT["lab"] |= {"signals", "tables", "terminal"}
 MAY_IMPORT["engine"] = {
     "clock",
@@ -78,10 +80,9 @@ UPPER_ROOMS = (
     "lab_applications",
     "drill",
     "scenario",
-    "failover_commands",
     "history",
-    "status_page",
     "monitoring",
+    "commands",
     "cli",
 )
 MAY_IMPORT["evidence"] = {"atomic_file", "model"}
@@ -135,26 +136,15 @@ MAY_IMPORT["scenario"] = {
     "recovery",
 }
 MAY_IMPORT["history"] = {"parts", "model", "config", "kafka", "control", "evidence"}
-MAY_IMPORT["status_page"] = {"escaping", "tables", "config", "control", "recovery"}
-MAY_IMPORT["failover_commands"] = {
+MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "history", "recovery"}
+MAY_IMPORT["cli"] = {"background_process", "extras", "lab", "drill", "scenario", "commands"}
+MAY_IMPORT["commands"] = {
+    "spark_conf",
+    "history",
+    "monitoring",
     "wait_lines",
     "waiting",
-    "model",
-    "config",
-    "control",
-    "evidence",
-    "recovery",
-    "tables",
-}
-MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "history", "recovery"}
-MAY_IMPORT["cli"] = {
-    "spark_conf",
-    "background_process",
-    "history",
-    "status_page",
-    "monitoring",
-    "extras",
-    "failover_commands",
+    "escaping",
     "legacy",
     "signals",
     "tables",
@@ -165,12 +155,9 @@ MAY_IMPORT["cli"] = {
     "kafka",
     "control",
     "proof",
-    "lab",
     "engine",
     "evidence",
     "recovery",
-    "drill",
-    "scenario",
 }
 MAY_IMPORT["__main__"] = {"cli"}
 

@@ -28,7 +28,7 @@ MAY_PAUSE: dict[str, str] = {
     "mirror/legacy/run.py": "it passes the word to stop on to the streams, whenever that comes",
     "mirror/monitoring/watch.py": "between two looks at the clusters it waits a while or for the engine to end",
     "mirror/recovery/probing.py": "the next round of probes is due after a while, or never once the plan is made",
-    "mirror/status_page.py": "the next look is due after a while, or never once the word to stop comes",
+    "mirror/commands/status_page.py": "the next look is due after a while, or never once the word to stop comes",
     "tests/brokers/faults.py": "the load keeps a rate: it waits for the time of its next records or for the word to stop",
 }
 

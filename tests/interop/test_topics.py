@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.kafka.cluster import ConfigChange
+from mirror.kafka.cluster_model import ConfigChange
 from tests.interop.world import World
 
 

@@ -17,8 +17,9 @@ from typing import Any
 import confluent_kafka
 
 from mirror.kafka.batch import Record
-from mirror.kafka.channel import BrokerRefused, LeaderUnknown
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
+from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.log import LogTail
 from mirror.lab import mm2, processes
 from mirror.lab.processes import ManagedProcess

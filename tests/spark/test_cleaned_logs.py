@@ -23,7 +23,8 @@ from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch
 from mirror.model.verdict import Verdict
 from mirror.proof import log_reader, raw_reader
-from mirror.proof.equivalence import PartitionEquivalence, verify
+from mirror.proof.comparison import PartitionEquivalence
+from mirror.proof.equivalence import verify
 from mirror.proof.log_reader import LogRange
 from mirror.proof.pairs import Amount, Cleaned, Compaction, Mark, PartitionPair, Remembered
 from tests.raw_logs import MIRROR, TIME, Log, Mirrored

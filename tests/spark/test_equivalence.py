@@ -14,7 +14,8 @@ from mirror.model.offset_map import Run, Runs
 from mirror.model.offset_ranges import Range, Ranges
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.equivalence import Compared, Equivalence, PartitionEquivalence, compare
+from mirror.proof.alignment import compare
+from mirror.proof.comparison import Compared, Equivalence, PartitionEquivalence
 from mirror.proof.log_reader import LogOutcome, LogRange
 from mirror.proof.pairs import Amount, PartitionPair
 from tests.spark.histories import Row, logged, logs_of, own

@@ -19,7 +19,9 @@ from mirror.model.offset_map import Run, Runs
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch
 from mirror.model.verdict import Verdict
-from mirror.proof.equivalence import PartitionEquivalence, compare, narrowed, to_compare
+from mirror.proof.alignment import compare
+from mirror.proof.comparison import PartitionEquivalence
+from mirror.proof.equivalence import narrowed, to_compare
 from mirror.proof.log_reader import LogOutcome, LogRange, log_rows
 from mirror.proof.pairs import Amount, Mark, PartitionPair, Remembered
 from mirror.proof.raw_batches import RawComparison, RawFinding

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from mirror.model.offset_map import Runs, runs_of
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
+from mirror.proof.alignment import compare
 from mirror.proof.delivery import judge_logs
-from mirror.proof.equivalence import compare
 from mirror.proof.findings import Anomaly
 from mirror.proof.log_reader import LogOutcome, LogRange
 from mirror.proof.pairs import PartitionPair

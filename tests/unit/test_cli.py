@@ -14,22 +14,24 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from mirror import cli
 from mirror.cli import app
+from mirror.commands import changes, observation, output, recovery, replication
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import NeverRun
+from mirror.control.flow_status import FlowStatus, PartitionStatus, State
 from mirror.control.gaps import GapEntry
 from mirror.control.groups import GroupAction, GroupDecision
 from mirror.control.plan import FlowPlan
-from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus, State
-from mirror.kafka.channel import ConnectionFailed
-from mirror.kafka.cluster import ClusterUnreachable, GroupPosition
+from mirror.control.status import FlowObserver
+from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.cluster_model import GroupPosition
+from mirror.kafka.connection import ConnectionFailed
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Gap
+from mirror.model.gap import Gap
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.shadow import Forecast, ShadowPartition, TakenFrom
-from mirror.proof.equivalence import Difference, Equivalence, PartitionEquivalence
+from mirror.proof.comparison import Difference, Equivalence, PartitionEquivalence
 from mirror.recovery import verify
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot
@@ -57,10 +59,16 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def prints_to(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
+    """Have all commands print there."""
+    for module in (changes, observation, output, recovery, replication):
+        monkeypatch.setattr(module, "out", console)
+
+
 def shown(monkeypatch: pytest.MonkeyPatch, width: int, found: FlowStatus, *argv: str) -> tuple[int, str]:
     """Return the exit code of a command and what it prints in a terminal of this width."""
     stream = io.StringIO()
-    monkeypatch.setattr(cli, "_out", Console(file=stream, width=width, color_system=None))
+    prints_to(monkeypatch, Console(file=stream, width=width, color_system=None))
     monkeypatch.setattr(FlowObserver, "look", lambda _: found)
     done = CliRunner().invoke(app, list(argv))
     return done.exit_code, stream.getvalue() + done.stdout
@@ -80,8 +88,8 @@ def test_the_table_of_gaps_shows_their_first_and_last_offset(monkeypatch: pytest
     """As status, log and verify do: the JSON's offsets, of which the end is not included, looked like another gap."""
     gap = Gap(TopicPartition("orders", 2), 7, 10, "retention was faster", 5)
     stream = io.StringIO()
-    monkeypatch.setattr(cli, "_out", Console(file=stream, width=120, color_system=None))
-    monkeypatch.setattr(cli, "list_gaps", lambda *_, **__: [GapEntry(FLOW, gap, None)])
+    prints_to(monkeypatch, Console(file=stream, width=120, color_system=None))
+    monkeypatch.setattr(observation, "list_gaps", lambda *_, **__: [GapEntry(FLOW, gap, None)])
     CliRunner().invoke(app, ["gaps", str(file)])
     (row,) = (line for line in stream.getvalue().splitlines() if line.startswith("│ orders-2"))
     assert [cell.strip() for cell in row.strip("│").split("│")][:4] == ["orders-2", "7", "9", "3"]
@@ -136,13 +144,13 @@ def test_of_a_flow_that_has_never_run_it_is_not_said_that_there_is_no_gap(
     def never(*_: object) -> None:
         raise NeverRun("west", "mm2-state.east.internal")
 
-    monkeypatch.setattr(cli, "list_gaps", never)
+    monkeypatch.setattr(observation, "list_gaps", never)
     why = "this flow has never run: west has no topic mm2-state.east.internal"
     found = FlowStatus(FLOW, "STOPPED", (), ())
     assert shown(monkeypatch, 120, found, "gaps", str(file)) == (0, f"east->west: {why}\n")
     status, text = shown(monkeypatch, 120, found, "gaps", str(file), "--json")
     assert (status, [(each["kind"], each["reason"]) for each in json.loads(text)]) == (0, [("never-run", why)])
-    monkeypatch.setattr(cli, "list_gaps", lambda *_: [])
+    monkeypatch.setattr(observation, "list_gaps", lambda *_: [])
     assert shown(monkeypatch, 120, found, "gaps", str(file)) == (0, "There is no gap.\n")
 
 
@@ -152,7 +160,7 @@ def test_of_a_flow_that_has_never_run_no_group_is_told_and_that_is_not_a_failure
     def never(*_: object, **__: object) -> None:
         raise NeverRun("west", "mm2-state.east.internal")
 
-    monkeypatch.setattr(cli, "view_groups", never)
+    monkeypatch.setattr(observation, "view_groups", never)
     done = CliRunner().invoke(app, ["offsets", str(file)])
     assert (done.exit_code, done.stdout) == (1, "")
     assert "this flow has never run" in " ".join(done.stderr.split())
@@ -191,7 +199,7 @@ def test_a_dry_run_of_a_rehearsal_in_order_is_no_failure(
     def plan(_: object, flow: FlowSettings, **__: object) -> RehearsalPlan:
         return RehearsalPlan(flow, "now", TakenFrom.CHECKPOINTS, partitions, (), unread, ())
 
-    monkeypatch.setattr(cli, "plan_rehearsal", plan)
+    monkeypatch.setattr(recovery, "plan_rehearsal", plan)
     found = FlowStatus(FLOW, "RUNNING", (), ())
     assert shown(monkeypatch, 80, found, "rehearse", str(file), "--dry-run")[0] == code
     status, text = shown(monkeypatch, 80, found, "rehearse", str(file), "--dry-run", "--json")
@@ -219,7 +227,7 @@ def test_a_plan_begins_with_its_problems_and_fails(monkeypatch: pytest.MonkeyPat
     create = {"cluster": "west", "topic": f"east.{LONG}", "action": "create", "detail": "12 partitions"}
     problem = {"cluster": "west", "topic": "east.odd", "action": "problem", "detail": "too few brokers"}
     planned = FlowPlan(FLOW, [*[create] * 30, problem], [], [], [])
-    monkeypatch.setattr(cli, "plan_flow", lambda *_: planned)
+    monkeypatch.setattr(replication, "plan_flow", lambda *_: planned)
     found = FlowStatus(FLOW, "RUNNING", (), ())
     status, text = shown(monkeypatch, width, found, "plan", str(file), "--flow", "east->west")
     assert status == 1
@@ -228,7 +236,7 @@ def test_a_plan_begins_with_its_problems_and_fails(monkeypatch: pytest.MonkeyPat
     assert text.splitlines()[-1] == "… and 11 more, --all shows them"
     for word in ("cluster", "topic", "action", "detail"):
         assert word in text
-    monkeypatch.setattr(cli, "plan_flow", lambda *_: FlowPlan(FLOW, [create], [], [], []))
+    monkeypatch.setattr(replication, "plan_flow", lambda *_: FlowPlan(FLOW, [create], [], [], []))
     assert shown(monkeypatch, width, found, "plan", str(file), "--flow", "east->west")[0] == 0
 
 
@@ -238,7 +246,7 @@ def test_a_flow_that_the_file_does_not_enable_is_not_told_to_change_nothing(
     heartbeats = FlowPlan(
         Flow("west", "east"), [], [], [], [], ("nothing is copied; it has heartbeats",), enabled=False
     )
-    monkeypatch.setattr(cli, "plan_flow", lambda *_: heartbeats)
+    monkeypatch.setattr(replication, "plan_flow", lambda *_: heartbeats)
     found = FlowStatus(FLOW, "RUNNING", (), ())
     _, text = shown(monkeypatch, 120, found, "plan", str(file), "--flow", "east->west")
     assert "west->east: not enabled" in text
@@ -276,7 +284,7 @@ def test_a_cluster_that_does_not_answer_or_lets_nobody_in_is_told_with_its_place
     def fail(*_: object) -> FlowPlan:
         raise problem
 
-    monkeypatch.setattr(cli, "plan_flow", fail)
+    monkeypatch.setattr(replication, "plan_flow", fail)
     done = CliRunner().invoke(app, ["plan", str(file)])
     assert (done.exit_code, done.stderr.strip()) == (3, f"{file}:3: west.bootstrap.servers: {problem}")
 
@@ -298,7 +306,7 @@ def test_what_was_not_compared_is_not_counted(monkeypatch: pytest.MonkeyPatch, f
 
 def test_to_move_no_group_at_all_is_no_success(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     """A name that is misspelt, or a target without checkpoints: whoever fails over must not take it for done."""
-    monkeypatch.setattr(cli, "plan_moves", lambda settings, *_, **__: MovePlan(settings, ()))
+    monkeypatch.setattr(changes, "plan_moves", lambda settings, *_, **__: MovePlan(settings, ()))
     done = CliRunner().invoke(app, ["groups", str(file), "--groups", "bliling", "--apply", "--yes", "--json"])
     assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (1, "UNKNOWN")
     told = CliRunner().invoke(app, ["groups", str(file), "--groups", "bliling", "--apply", "--yes"])
@@ -308,7 +316,7 @@ def test_to_move_no_group_at_all_is_no_success(monkeypatch: pytest.MonkeyPatch, 
 def test_the_plan_of_a_move_is_shown_without_a_word_that_it_is_to_be_carried_out(
     monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
-    monkeypatch.setattr(cli, "plan_moves", lambda settings, *_, **__: MovePlan(settings, ()))
+    monkeypatch.setattr(changes, "plan_moves", lambda settings, *_, **__: MovePlan(settings, ()))
     done = CliRunner().invoke(app, ["groups", str(file), "--dry-run", "--json"])
     assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (1, "UNKNOWN"), "there is no group"
     assert CliRunner().invoke(app, ["groups", str(file)]).exit_code == 2
@@ -319,7 +327,7 @@ def test_the_plan_of_a_move_is_shown_without_a_word_that_it_is_to_be_carried_out
 def test_to_put_back_no_group_at_all_is_no_success(monkeypatch: pytest.MonkeyPatch, file: Path, tmp_path: Path) -> None:
     saved = tmp_path / "before.json"
     GroupSnapshot(FLOW, "id", ()).save(saved)
-    monkeypatch.setattr(cli, "look_at", lambda *_: ())
+    monkeypatch.setattr(changes, "look_at", lambda *_: ())
     done = CliRunner().invoke(app, ["groups", str(file), "--restore", str(saved), "--yes", "--json"])
     assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (1, "UNKNOWN")
 
@@ -332,8 +340,8 @@ def test_a_snapshot_that_was_not_written_is_not_spoken_of(
     placement = Placement("billing", copy, 40, 40, 40, "id")
     decision = GroupDecision("billing", copy, None, GroupPosition(40), GroupAction.WRITE, "", placement, None)
     drifted = GroupMoves((), refused=(Unmoved("billing", copy, "the target has changed"),))
-    monkeypatch.setattr(cli, "plan_moves", lambda settings, *_, **__: MovePlan(settings, (), (decision,)))
-    monkeypatch.setattr(cli, "apply_moves", lambda *_, **__: drifted)
+    monkeypatch.setattr(changes, "plan_moves", lambda settings, *_, **__: MovePlan(settings, (), (decision,)))
+    monkeypatch.setattr(changes, "apply_moves", lambda *_, **__: drifted)
     options = ["--apply", "--yes", "--json", "--snapshot", str(tmp_path / "before.json")]
     done = CliRunner().invoke(app, ["groups", str(file), *options])
     assert (done.exit_code, json.loads(done.stdout)["snapshot"]) == (1, None)
@@ -351,7 +359,7 @@ def test_a_snapshot_that_was_not_written_is_not_spoken_of(
 def test_a_pause_that_cannot_be_meant_or_consented_to_is_bad_usage(
     monkeypatch: pytest.MonkeyPatch, file: Path, command: str, argv: list[str], said: str
 ) -> None:
-    monkeypatch.setattr(cli, "plan_pause", lambda *_, is_pause=True: PausePlan(FLOW, None, is_pause))
+    monkeypatch.setattr(changes, "plan_pause", lambda *_, is_pause=True: PausePlan(FLOW, None, is_pause))
     done = CliRunner().invoke(app, [command, str(file), *argv])
     assert done.exit_code == 2
     assert said in done.output
@@ -373,7 +381,7 @@ def test_what_was_moved_is_put_back_along_the_flow_that_the_snapshot_names(
     file.write_text(f"clusters=east,west\n{ends}\neast->west.enabled=true\nwest->east.enabled=true")
     GroupSnapshot(Flow("west", "east"), "id", ()).save(saved)
     asked: list[Flow] = []
-    monkeypatch.setattr(cli, "look_at", lambda _, flow, *__: asked.append(flow) or ())
+    monkeypatch.setattr(changes, "look_at", lambda _, flow, *__: asked.append(flow) or ())
     assert CliRunner().invoke(app, ["groups", str(file), "--restore", str(saved)]).exit_code == 1
     assert asked == [Flow("west", "east")]
 
@@ -388,7 +396,7 @@ def test_readiness_shows_the_worst_first_how_to_mend_it_and_ends_with_the_answer
     known = replace(known, copies={**known.copies, **names}, rpo_seconds=1.0)
     known = sides.partition(lag_records=7, lag_seconds=5.0)(known)
     asked = []
-    monkeypatch.setattr(cli, "read_facts", lambda *_, rpo_seconds: asked.append(rpo_seconds) or known)
+    monkeypatch.setattr(recovery, "read_facts", lambda *_, rpo_seconds: asked.append(rpo_seconds) or known)
     found = FlowStatus(FLOW, "RUNNING", (), ())
     status, text = shown(monkeypatch, width, found, "readiness", str(file), "--rpo-seconds", "1")
     assert (status, asked) == (1, [1.0])
@@ -408,7 +416,7 @@ def test_readiness_shows_the_worst_first_how_to_mend_it_and_ends_with_the_answer
 
 
 def test_who_is_ready_is_told_so_and_leaves_with_0(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    monkeypatch.setattr(cli, "read_facts", lambda *_, **__: sides.facts())
+    monkeypatch.setattr(recovery, "read_facts", lambda *_, **__: sides.facts())
     done = CliRunner().invoke(app, ["readiness", str(file)])
     assert done.exit_code == 0
     assert "verdict PASS" in done.stdout

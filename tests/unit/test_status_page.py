@@ -18,10 +18,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from mirror.cli import app
-from mirror.config.settings import load
-from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus
+from mirror.commands.status_page import Looking, watch
+from mirror.config.resolving import load
+from mirror.control.flow_status import FlowStatus, PartitionStatus
+from mirror.control.status import FlowObserver
 from mirror.model.flow import Flow
-from mirror.status_page import Looking, watch
 
 FLOW = Flow("east", "west")
 

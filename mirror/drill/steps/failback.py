@@ -17,8 +17,9 @@ from mirror.drill.steps.resumption import done
 from mirror.drill.steps.stage import JUDGES, LAG_SAMPLER, REPLICATOR, Stage
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.run_evidence import AccountClass, Failback, Totals, read_settings
-from mirror.evidence.run_evidence import Finding as FindingFact
+from mirror.evidence.run_evidence import read_settings
+from mirror.evidence.run_model import AccountClass, Failback, Totals
+from mirror.evidence.run_model import Finding as FindingFact
 from mirror.lab.stage import LOAD, READERS
 from mirror.lab_applications import LabApplications
 from mirror.model.flow import Flow
@@ -26,8 +27,8 @@ from mirror.model.ledger import SENDS, Column
 from mirror.model.verdict import worst
 from mirror.parts import arrow_schema, write_table
 from mirror.proof.account import UNSETTLED, Account, Fate, Sides, settle_account
+from mirror.proof.comparison import Equivalence
 from mirror.proof.delivery import GroupReading, Route, Standing, judge_groups, judge_logs
-from mirror.proof.equivalence import Equivalence
 from mirror.proof.final_read import final_read
 from mirror.proof.findings import Anomaly, Delivery
 from mirror.proof.group_move import GroupMove

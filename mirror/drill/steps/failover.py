@@ -18,14 +18,8 @@ from mirror.drill.steps.stage import REPLICATOR, Stage
 from mirror.evidence.journal import Entry, Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.plots import lag_plot, rto_chain_plot
-from mirror.evidence.run_evidence import (
-    Failover,
-    Finding,
-    PartitionCut,
-    RecoveryPoint,
-    Totals,
-    read_evidence,
-)
+from mirror.evidence.run_evidence import read_evidence
+from mirror.evidence.run_model import Failover, Finding, PartitionCut, RecoveryPoint, Totals
 from mirror.lab.applications import Deployment
 from mirror.lab.faults import resume, suspend
 from mirror.lab_applications import LabApplications
@@ -34,8 +28,8 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.progress import nobody
 from mirror.model.verdict import worst
+from mirror.proof.comparison import Equivalence
 from mirror.proof.delivery import Place, Route, judge_logs
-from mirror.proof.equivalence import Equivalence
 from mirror.proof.final_read import final_read
 from mirror.proof.findings import Anomaly, Delivery
 from mirror.proof.history import missing_acked

@@ -6,7 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirror.config.settings import FlowSettings, MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
 from mirror.drill import confirmations
 from mirror.drill.conditions import flow_of_file
@@ -18,7 +19,7 @@ from mirror.drill.steps.stage import Stage, be_the_only_kernel
 from mirror.drill.unattended import is_unattended
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
-from mirror.evidence.run_evidence import ParameterValue
+from mirror.evidence.run_model import ParameterValue
 from mirror.model.flow import Flow
 from mirror.model.progress import Watch, nobody
 from mirror.recovery.applications import Applications, Commands, Nobody, Person

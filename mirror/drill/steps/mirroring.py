@@ -7,7 +7,8 @@ import json
 import pandas as pd
 from matplotlib.figure import Figure
 
-from mirror.control.status import FlowStatus, observe
+from mirror.control.flow_status import FlowStatus
+from mirror.control.status import observe
 from mirror.drill.steps.stage import LAG_SAMPLER, REPLICATOR, Stage
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.plots import lag_plot

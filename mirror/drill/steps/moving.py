@@ -16,7 +16,7 @@ from mirror.drill.steps.resumption import done
 from mirror.drill.steps.stage import Stage
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.run_evidence import Factual
+from mirror.evidence.run_model import Factual
 from mirror.evidence.seals import seal_files
 from mirror.model.counts import counted
 from mirror.model.verdict import Verdict, worst

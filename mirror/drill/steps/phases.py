@@ -10,7 +10,7 @@ import pandas as pd
 from mirror.drill.steps.stage import Stage
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.run_evidence import Factual
+from mirror.evidence.run_model import Factual
 from mirror.evidence.seals import seal_files
 from mirror.lab_applications import LabApplications
 from mirror.model.verdict import Verdict

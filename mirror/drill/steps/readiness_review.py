@@ -7,7 +7,7 @@ import pandas as pd
 from mirror.drill.steps import practice
 from mirror.drill.steps.flow_in_use import FlowInUse
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.run_evidence import Factual
+from mirror.evidence.run_model import Factual
 from mirror.model.verdict import Verdict
 from mirror.recovery.readiness import Readiness, judge, summed_up
 from mirror.recovery.readiness_reader import read_facts

@@ -12,8 +12,8 @@ from mirror.drill.steps import practice
 from mirror.drill.steps.flow_in_use import FlowInUse
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.run_evidence import Cluster as ClusterFact
-from mirror.evidence.run_evidence import Factual, Finding
+from mirror.evidence.run_model import Cluster as ClusterFact
+from mirror.evidence.run_model import Factual, Finding
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.group_reader import ReadLimits
 from mirror.model.counts import counted

@@ -6,11 +6,12 @@ from importlib.metadata import version
 
 import pandas as pd
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.drill.steps.stage import JUDGES, Stage
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.run_evidence import Cluster as ClusterFact
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.evidence.run_model import Cluster as ClusterFact
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters as lab_clusters
 from mirror.lab import mm2, spark_cluster
 from mirror.model.verdict import Verdict

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TextIO, TypeVar
 
-from mirror.config.settings import FlowSettings, MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.drill.interactive import Interactive, keep_in_use, take_up
 from mirror.drill.live import answer_of, show_waits
 from mirror.drill.notebook_display import style_outputs

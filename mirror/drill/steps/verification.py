@@ -7,13 +7,13 @@ import pandas as pd
 from mirror.drill.steps.stage import Stage
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.run_evidence import Factual, Finding
+from mirror.evidence.run_model import Factual, Finding
 from mirror.lab.faults import remove_first_records
 from mirror.model.absences import AbsenceKind
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
-from mirror.proof.equivalence import Equivalence
+from mirror.proof.comparison import Equivalence
 from mirror.proof.left_out import unchecked
 from mirror.recovery.verify import verify_flow
 

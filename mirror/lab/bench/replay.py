@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from mirror.kafka import batch, codes, wire
 from mirror.kafka.batch import Header
-from mirror.kafka.channel import EARLIEST, LATEST, Channel, Connection
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.connection import Connection
 from mirror.kafka.log import LogReader
 from mirror.kafka.versions import PRODUCE
 from mirror.lab.errors import LabError

@@ -9,7 +9,7 @@ from mirror.kafka.acls import NoAuthorizer
 from mirror.model.acl import EVERY_NAME, EVERYBODY, Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.acl_check import AclCheck
 from mirror.model.counts import counted
-from mirror.model.flow_state import state_topic
+from mirror.model.state_record import state_topic
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Facts, NotLookedAt, NotSeen, Side, seen
 from mirror.recovery.readiness_rules import mends

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from mirror.control.flow_status import PartitionStatus
 from mirror.control.gaps import iso_time
-from mirror.control.status import PartitionStatus
 from mirror.model.counts import counted
 from mirror.model.failover import Phase
 from mirror.model.partition import TopicPartition

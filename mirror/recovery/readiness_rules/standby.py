@@ -9,7 +9,7 @@ from mirror.kafka.brokers import (
     SHARE_GROUP_HEARTBEAT,
     STREAMS_GROUP_HEARTBEAT,
 )
-from mirror.kafka.cluster import Partition, Topic
+from mirror.kafka.cluster_model import Partition, Topic
 from mirror.model.counts import counted
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Facts, Side, seen

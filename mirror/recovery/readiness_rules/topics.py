@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from mirror.kafka.cluster import Topic
+from mirror.kafka.cluster_model import Topic
 from mirror.model.counts import counted
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Facts, NotSeen, Side, seen

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from mirror.config.settings import FlowSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings
 
 
 def flows_of(*flows: str, more: str = "") -> tuple[FlowSettings, ...]:

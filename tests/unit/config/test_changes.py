@@ -11,7 +11,8 @@ import pytest
 from mirror.config.changes import OF_A_FLOW, OF_THE_ENGINE, Changed, changed_keys, in_effect
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import parse
-from mirror.config.settings import MirrorSettings, settings_of
+from mirror.config.resolving import settings_of
+from mirror.config.settings import MirrorSettings
 from mirror.model.flow import Flow
 
 FILE = Path("mirror.properties")
@@ -112,6 +113,7 @@ def test_what_is_taken_is_in_effect_and_told_with_its_line(key: str) -> None:
     [
         "mirror.tasks = 3",
         "mirror.gaps = stop",
+        "mirror.offsets = same",
         "mirror.compatibility = 3.9",
         "mirror.status.port = 8083",
         "mirror.leader.timeout.seconds = 9",

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from mirror.config.definitions import CONNECTORS, ENGINE, BadValue, Connector, Definition, Importance, Type
+from mirror.config.connector_keys import CONNECTORS, Connector
+from mirror.config.definition import BadValue, Definition, Importance, Type
+from mirror.config.definitions import ENGINE
 
 
 def definition(kind: Type) -> Definition:
@@ -89,4 +91,5 @@ def test_a_required_key_must_be_given() -> None:
 
 def test_the_engine_s_defaults_are_allowed_values() -> None:
     for key in ENGINE.values():
-        assert key.parse(str(key.default)) == key.default
+        written = ", ".join(key.default) if key.type is Type.LIST else str(key.default)
+        assert key.parse(written) == key.default

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import ConfigError, FlowSettings, TransactionSettings, load
+from mirror.config.errors import ConfigError
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings, TransactionSettings
 
 GOOD = (
     "clusters = A, B",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.config import definitions
+from mirror.config import connector_keys, definitions
 from mirror.config.explained import Effect, Explained, explain
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import parse
@@ -87,7 +87,7 @@ def test_a_flow_that_only_beats_has_its_heartbeats_explained() -> None:
 
 def test_no_key_that_kafka_knows_is_unknown_here() -> None:
     """Whatever a connector, a worker or a client reads has an effect, or a reason for none."""
-    flow = {f"a->b.{name}" for name in definitions.CONNECTOR_KEYS | definitions.ENGINE_OF_A_FLOW}
+    flow = {f"a->b.{name}" for name in connector_keys.CONNECTOR_KEYS | definitions.ENGINE_OF_A_FLOW}
     clients = {
         f"{scope}.{kind}.{name}"
         for scope in ("a", "b", "a->b", "a->b.source", "a->b.target")

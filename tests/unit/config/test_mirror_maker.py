@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.config.definitions import CLIENT_KEYS, Connector
+from mirror.config.connector_keys import Connector
+from mirror.config.definitions import CLIENT_KEYS
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import parse

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import ConfigError, load
+from mirror.config.errors import ConfigError
+from mirror.config.resolving import load
 
 GOOD = (
     "clusters = east, west",

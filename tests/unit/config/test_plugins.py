@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from mirror.config.definitions import IDENTITY_CLASSES
-from mirror.config.settings import ConfigError
+from mirror.config.connector_keys import IDENTITY_CLASSES
+from mirror.config.errors import ConfigError
 from mirror.model.references import Unusable
 from mirror.model.topics import IdentityReplicationPolicy, is_cycle
 from tests.unit.config.files import flows_of

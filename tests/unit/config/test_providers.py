@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.definitions import Connector
+from mirror.config.connector_keys import Connector
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import PropertiesFile
-from mirror.config.settings import EngineSettings, flow_settings
+from mirror.config.resolving import flow_settings
+from mirror.config.settings import EngineSettings
 from mirror.model.flow import Flow
 
 A_TO_B = Flow("A", "B")

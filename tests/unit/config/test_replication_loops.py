@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.config.settings import ConfigError
+from mirror.config.errors import ConfigError
 from tests.unit.config.files import flows_of
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"

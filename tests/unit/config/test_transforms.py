@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import ConfigError, FlowSettings, load
+from mirror.config.errors import ConfigError
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings
 from mirror.kafka.batch import Record
 from mirror.model.flow import Flow
 from mirror.model.transforms.chain import Chain, Stage

@@ -6,9 +6,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mirror.config.settings import FlowSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings
 from mirror.control.topics import ClusterTopics
-from mirror.kafka.cluster import ConfigEntry, Found, GroupPosition, Partition, Topic
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import ConfigEntry, GroupPosition, Partition, Topic
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.translation import NotMirrored, Translation

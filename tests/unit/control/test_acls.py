@@ -17,10 +17,12 @@ from mirror.control.acl_rules import Names, could_give, resources
 from mirror.control.acls import AclAction, AclEnds, AclPlan, plan_acls
 from mirror.control.flow_log import FlowLog
 from mirror.kafka.acls import AclListing, NoAuthorizer
-from mirror.kafka.cluster import Cluster, ClusterUnreachable
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.log import LogWriter, NewRecord
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
-from mirror.model.flow_state import FlowState, acl_record
+from mirror.model.flow_state import FlowState
+from mirror.model.state_values import acl_record
 from tests.unit.control.builders import flow_settings
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"

@@ -9,9 +9,11 @@ import pytest
 from mirror.control.checkpoint_copies import CheckpointCopies
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy, CopyId
-from mirror.model.flow_state import FlowState, Position, checkpointed_record, chunk_record
+from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import checkpointed_record, chunk_record
 from mirror.model.topics import DefaultReplicationPolicy
 
 ORDERS, COPY = TopicPartition("orders", 3), TopicPartition("east.orders", 3)

@@ -12,13 +12,17 @@ from mirror.control.checkpoints import (
     remote_partition,
     rereads,
 )
+from mirror.kafka.answers import Found
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster import Cluster, ClusterError, Found, GroupListing, GroupPosition
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.cluster_model import GroupListing, GroupPosition
 from mirror.kafka.log import NewRecord
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy, CopyId
-from mirror.model.flow_state import StateRecord, checkpointed_record
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import checkpointed_record
 from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, TooOld, Translation
 from tests.unit.control.builders import Table, at, flow_settings
 

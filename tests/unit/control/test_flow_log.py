@@ -9,9 +9,11 @@ import pytest
 from mirror.control import flow_log
 from mirror.control.flow_log import FlowLog
 from mirror.kafka.batch import Record
-from mirror.model.flow_state import Position, StateRecord, placement_record, transactional_id_record
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import placement_record, transactional_id_record
 
 ORDERS, COPY = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
 

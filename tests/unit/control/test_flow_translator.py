@@ -12,10 +12,12 @@ from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.group_translator import GroupTranslator, sources_of, translate_read
 from mirror.kafka.batch import Record
 from mirror.model.checkpoint import CopyId
-from mirror.model.flow_state import FlowState, Position, chunk_record, placement_record
+from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.position import Position
+from mirror.model.state_values import chunk_record, placement_record
 from mirror.model.topics import DefaultReplicationPolicy, IdentityReplicationPolicy
 from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, TooOld, Translation
 from tests.unit.control.builders import flow_settings

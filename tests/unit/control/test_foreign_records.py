@@ -10,8 +10,8 @@ import pytest
 from mirror.control import foreign_records
 from mirror.control.foreign_records import find_foreign
 from mirror.kafka.channel import Channel
-from mirror.model.flow_state import ForeignWriter
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import ForeignWriter
 
 COPY = TopicPartition("east.orders", 1)
 OURS, OTHER_MIRROR, STRANGER, NOBODY = 7, 8, 99, -1

@@ -14,7 +14,8 @@ from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, entries, open_gaps_reason
 from mirror.kafka.log import NewRecord
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.partition import TopicPartition
 from tests.unit.control.builders import flow_settings
 

@@ -9,26 +9,21 @@ import pytest
 
 from mirror.control.flow_log import FlowLog
 from mirror.control.gone_topics import GoneTopicsTick
-from mirror.kafka.channel import ConnectionFailed
-from mirror.kafka.cluster import Cluster, Found, Topic
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import Topic
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import NewRecord
 from mirror.model import connect_offsets
 from mirror.model.checkpoint import CheckpointedCopy, CopyId
-from mirror.model.flow_state import (
-    Acknowledgement,
-    FlowState,
-    ForeignWriter,
-    Gap,
-    Position,
-    StateRecord,
-    checkpointed_record,
-    chunk_record,
-    placement_record,
-    writer_record,
-)
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Acknowledgement, Gap
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import ForeignWriter, checkpointed_record, chunk_record, placement_record, writer_record
 from tests.unit.control.builders import flow_settings, topic
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from mirror.control.group_translator import translate_read
 from mirror.control.groups import GroupAction, GroupDecision, TargetGroups, plan_group_writes
 from mirror.control.mesh import MeshTranslator, Third
-from mirror.kafka.cluster import Found, GroupDescription, GroupPosition
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.offset_map import OffsetMap, Run, Runs, extend
 from mirror.model.partition import TopicPartition

@@ -12,15 +12,17 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from mirror import cli
+from mirror.commands import observation
 from mirror.control.checkpoints import last_checkpoints
 from mirror.control.group_view import GroupView, TranslatedPosition, translate_again
 from mirror.control.untold_positions import unread
+from mirror.kafka.answers import Found
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster import Found, GroupPosition
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy
-from mirror.model.flow_state import RunReport
 from mirror.model.offset_map import OffsetMap, Run, Runs
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import RunReport
 from mirror.model.translation import Bounded, Exact, NotMirrored, Translation
 
 ORDERS = TopicPartition("orders", 3)
@@ -36,7 +38,7 @@ def test_groups_and_partitions_that_are_not_told_are_named_with_the_reason() -> 
 
 
 def test_offsets_says_so_and_ends_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "view_groups", lambda *_, **__: NOT_TOLD)
+    monkeypatch.setattr(observation, "view_groups", lambda *_, **__: NOT_TOLD)
     file = tmp_path / "mirror.properties"
     file.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
     done = CliRunner().invoke(cli.app, ["offsets", str(file), "--json"])
@@ -50,7 +52,7 @@ def test_offsets_of_a_group_that_is_not_there_end_as_its_rehearsal_does(
 ) -> None:
     """It said that there is nothing, and ended with 0; a script took that for a group without positions."""
     told = "no group on A matches; escape it as 'svc\\[/prod\\]'"
-    monkeypatch.setattr(cli, "view_groups", lambda *_, **__: GroupView((), None, unmatched=told))
+    monkeypatch.setattr(observation, "view_groups", lambda *_, **__: GroupView((), None, unmatched=told))
     file = tmp_path / "mirror.properties"
     file.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
     done = CliRunner().invoke(cli.app, ["offsets", str(file), *more])
@@ -66,8 +68,8 @@ def test_the_age_of_checkpoints_is_told(tmp_path: Path, monkeypatch: pytest.Monk
         replace(aged, partition=1, checkpoint_at_ms=None),
         replace(aged, partition=2, checkpoint_at_ms=100_001),
     )
-    monkeypatch.setattr(cli, "view_groups", lambda *_, **__: GroupView(ages, None))
-    monkeypatch.setattr(cli, "_out", Console(width=120, color_system=None))
+    monkeypatch.setattr(observation, "view_groups", lambda *_, **__: GroupView(ages, None))
+    monkeypatch.setattr(observation, "out", Console(width=120, color_system=None))
     file = tmp_path / "mirror.properties"
     file.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
     done = CliRunner().invoke(cli.app, ["offsets", str(file), "--json"])
@@ -102,7 +104,7 @@ def test_offsets_tells_when_the_engine_last_reported(
     """An engine reports on also while its source is away: then what it reports tells how old the positions may be."""
     monkeypatch.setattr("mirror.control.group_view.now_ms", lambda: 100_000)
     view = GroupView((TranslatedPosition("billing", "A.orders", 0, 5, Exact(5)),), None, report=report)
-    monkeypatch.setattr(cli, "view_groups", lambda *_, **__: view)
+    monkeypatch.setattr(observation, "view_groups", lambda *_, **__: view)
     file = tmp_path / "mirror.properties"
     file.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
     done = CliRunner().invoke(cli.app, ["offsets", str(file), "--json"])

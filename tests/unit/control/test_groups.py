@@ -17,11 +17,14 @@ from mirror.control.groups import (
     plan_group_writes,
 )
 from mirror.control.tick import NotLeading
-from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition, ItemResult, Topic
+from mirror.kafka.answers import Found, ItemResult
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupDescription, GroupPosition, Topic
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import FlowState, StateRecord
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.state_record import StateRecord
 from tests.unit.control.builders import flow_settings, topic
 
 COPY = TopicPartition("east.orders", 3)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mirror.control.plan import FlowPlan, _routes, _transforms
 from mirror.control.topics import ClusterTopics
-from mirror.kafka.cluster import Found, Topic
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import Topic
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from tests.unit.control.builders import flow_settings, topic

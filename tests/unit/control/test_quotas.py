@@ -11,7 +11,8 @@ from mirror.control import quotas
 from mirror.control.quotas import QuotaAction, plan_quotas
 from mirror.control.users import MissingUser, missing_users
 from mirror.model.acl import QuotaKey
-from mirror.model.flow_state import FlowState, quota_record
+from mirror.model.flow_state import FlowState
+from mirror.model.state_values import quota_record
 from tests.unit.control.builders import flow_settings
 
 ANN = QuotaKey((("user", "ann"),), "producer_byte_rate")

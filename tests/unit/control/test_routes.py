@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirror.control.routes import plan_routes
-from mirror.kafka.cluster import Topic
+from mirror.kafka.cluster_model import Topic
 from mirror.model.partition import TopicPartition
 from tests.unit.control.builders import flow_settings, topic
 

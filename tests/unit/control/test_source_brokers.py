@@ -6,7 +6,8 @@ from typing import Any
 
 from mirror.control.source_brokers import SourceBrokersTick
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, source_record
+from mirror.model.flow_state import FlowState
+from mirror.model.state_values import source_record
 
 
 class Log:

@@ -12,40 +12,32 @@ from typing import Any
 import kafka.errors
 import pytest
 
-from mirror.config.settings import MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
 from mirror.control import status
 from mirror.control.flow_log import NeverRun
-from mirror.control.status import (
-    SILENT_AFTER_MS,
-    FlowObserver,
-    FlowStatus,
-    PartitionStatus,
-    fence_in_force,
-    judge_state,
-    observe,
-    worst_first,
-)
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed
+from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
+from mirror.control.status import SILENT_AFTER_MS, FlowObserver, fence_in_force, judge_state, observe
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.model.copied import Waiting
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
-from mirror.model.flow_state import (
-    Acknowledgement,
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Acknowledgement, Gap
+from mirror.model.leadership import Claim
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, PauseWish
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import (
     DataProducer,
-    FlowState,
-    Gap,
-    Position,
     RunReport,
     Standby,
-    StateRecord,
     claim_record,
     failover_record,
     pause_record,
     pause_report_record,
 )
-from mirror.model.leadership import Claim
-from mirror.model.partition import TopicPartition
-from mirror.model.pause import PauseReport, PauseWish
 from tests.unit.control.builders import flow_settings
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirror.control.topics import Growth, expected_problems, plan_internal_topics, plan_topics
-from mirror.kafka.cluster import ConfigChange, NewTopic
+from mirror.kafka.cluster_model import ConfigChange, NewTopic
 from tests.unit.control.builders import cluster, entry, flow_settings, topic
 
 DEFAULT = "DEFAULT_CONFIG"

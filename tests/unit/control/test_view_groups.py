@@ -11,13 +11,17 @@ import pytest
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control import flow_log, group_view
 from mirror.control.group_view import GroupView, view_groups
+from mirror.kafka.answers import Found
 from mirror.kafka.batch import Record
-from mirror.kafka.channel import LeaderUnknown
-from mirror.kafka.cluster import ClusterUnreachable, Found, GroupListing, GroupPosition
+from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.cluster_model import GroupListing, GroupPosition
+from mirror.kafka.connection import LeaderUnknown
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import Loss, Position, RunReport, StateRecord, chunk_record
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import Loss, RunReport, chunk_record
 from tests.unit.control.builders import flow_settings
 
 ORDERS, SECRET = TopicPartition("orders", 3), TopicPartition("secret", 0)

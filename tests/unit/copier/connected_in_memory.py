@@ -8,7 +8,8 @@ from typing import Any
 
 import kafka.errors
 
-from mirror.kafka.channel import Channel, ConnectionFailed
+from mirror.kafka.channel import Channel
+from mirror.kafka.connection import ConnectionFailed
 from tests.unit.copier.clusters_in_memory import MemoryCluster, Wire
 
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import pytest
 
 from mirror.copier import background, links, loop
-from mirror.kafka import channel
+from mirror.kafka import connection
 
 # What a turn of the loop takes.
 _TURN_SECONDS = 0.0002
@@ -142,7 +142,7 @@ class World:
         thread = SimpleNamespace(Thread=lambda target, name, daemon: _Call(self, target))
         patch.setattr(background, "threading", thread)
         polls = SimpleNamespace(POLLIN=select.POLLIN, POLLOUT=select.POLLOUT, poll=lambda: Poll(self))
-        patch.setattr(channel, "select", polls)
+        patch.setattr(connection, "select", polls)
         patch.setattr(links, "threading", SimpleNamespace(Lock=lambda: Lock(self), RLock=lambda: Lock(self)))
 
     def end(self) -> None:

@@ -17,11 +17,14 @@ from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch, Record
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model import connect_offsets
-from mirror.model.flow_state import FlowState, Gap, Position, epoch_of, term_of
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import epoch_of, term_of
 from tests.flows import EAST_WEST, flow_work
 from tests.unit.copier.builders import as_logged, dense, record
 from tests.unit.copier.lanes import OURS, SOURCE, TARGET, send_all, take

@@ -12,10 +12,13 @@ from mirror.copier.resume import Ends
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import topic_ids
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Gap, GapKind, Position, chunk_record, no_chunk_record
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap, GapKind
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import chunk_record, no_chunk_record
 from mirror.model.translation import Exact
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("east.orders", 3)

@@ -26,11 +26,13 @@ from mirror.kafka import batch
 from mirror.kafka.batch import Producer, Record
 from mirror.kafka.wire import FetchedPartition
 from mirror.model import connect_offsets
-from mirror.model.flow_state import RUNS_PER_CHUNK, FlowState, Position
+from mirror.model.flow_state import FlowState
 from mirror.model.ledger import digest, encode_content
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.parked import origin
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import RUNS_PER_CHUNK
 from tests.flows import EAST_WEST, flow_work
 from tests.unit.copier.builders import TIME, dense, record, sparse
 from tests.unit.copier.lanes import Target

@@ -18,9 +18,12 @@ from mirror.kafka.batch import HEADER, CorruptBatch, Header, Producer, Record
 from mirror.kafka.wire import Aborted
 from mirror.model.copied import Waiting
 from mirror.model.flow import Flow
-from mirror.model.flow_state import RUNS_PER_CHUNK, DeadChunks, FlowState, GapKind, Position, no_chunk_record
+from mirror.model.flow_state import DeadChunks, FlowState
+from mirror.model.gap import GapKind
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.offset_map import Run
+from mirror.model.position import Position
+from mirror.model.state_values import RUNS_PER_CHUNK, no_chunk_record
 from tests.unit.copier.builders import TIME, dense, flagged, record, sparse
 from tests.unit.copier.lanes import OURS, SOURCE, TARGET, fetched, new_lane, send_all, take
 

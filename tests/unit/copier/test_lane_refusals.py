@@ -9,7 +9,8 @@ import pytest
 from mirror.copier import lane as module
 from mirror.copier.lane import Lane, Merging
 from mirror.copier.work import Handover
-from mirror.model.flow_state import FlowState, Position
+from mirror.model.flow_state import FlowState
+from mirror.model.position import Position
 from tests.unit.copier.builders import TIME, dense, record
 from tests.unit.copier.lanes import OURS, new_lane, send_all, take
 

@@ -10,7 +10,7 @@ from mirror.config.fetching import FetchLimits
 from mirror.copier.loop import TROUBLED_SECONDS
 from mirror.copier.work import GapPolicy
 from mirror.kafka.versions import FETCH
-from mirror.model.flow_state import GapKind
+from mirror.model.gap import GapKind
 from mirror.model.leader_epochs import EpochEnd
 from tests.unit.copier.copying_in_memory import ORDERS, PAID, Copying, stands
 

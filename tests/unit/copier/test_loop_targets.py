@@ -12,7 +12,7 @@ from mirror.copier.epoch_channel import Signal
 from mirror.copier.loop import TROUBLED_SECONDS
 from mirror.kafka.versions import FETCH, PRODUCE
 from mirror.model.flow import Flow
-from mirror.model.flow_state import GapKind
+from mirror.model.gap import GapKind
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
 from tests.unit.copier.clusters_in_memory import MemoryCluster

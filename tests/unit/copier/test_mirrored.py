@@ -14,13 +14,14 @@ from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch, writer_log
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Position, claim_record, source_record, writer_record
 from mirror.model.leadership import Claim
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import claim_record, source_record, writer_record
 from mirror.model.writers import KnownWriters
 from tests.unit.copier.builders import as_logged, dense, record
 

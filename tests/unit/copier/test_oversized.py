@@ -20,9 +20,11 @@ from mirror.kafka import batch
 from mirror.kafka.batch import Producer, Record
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, StateRecord
+from mirror.model.flow_state import FlowState
 from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
 from mirror.model.translation import Exact
 from tests.unit.copier.builders import TIME, dense, record, sparse
 from tests.unit.copier.lanes import Target

@@ -12,10 +12,13 @@ from mirror.copier.resume import Ends, Logs, Ready, Refused, begin, changed_targ
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka.batch import HEADER, Header, Producer
-from mirror.model.flow_state import RUNS_PER_CHUNK, FlowState, Gap, Position
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import RUNS_PER_CHUNK
 from tests.flows import EAST_WEST, flow_work
 from tests.unit.copier.builders import as_logged, dense, record
 

@@ -15,12 +15,13 @@ from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
 from mirror.engine.ticking import Ticking
-from mirror.kafka.channel import ConnectionFailed
-from mirror.kafka.cluster import Found
-from mirror.model.flow_state import FlowState, source_record
+from mirror.kafka.answers import Found
+from mirror.kafka.connection import ConnectionFailed
+from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Pair, SyncTrail
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses, PauseWish
+from mirror.model.state_values import source_record
 from tests.unit.control.builders import flow_settings
 from tests.unit.copier.copying_in_memory import ORDERS, OURS, Copying
 

@@ -19,8 +19,8 @@ from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, HEADER_BYTES, LARGEST_SEQUENCE, Header, Producer, Record
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Position
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from tests.unit.copier.builders import dense, flagged, sparse
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("east.orders", 3)

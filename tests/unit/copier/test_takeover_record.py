@@ -8,10 +8,13 @@ from mirror.copier.resume import Ends, Ready
 from mirror.copier.takeover import Found
 from mirror.copier.takeover_record import taken
 from mirror.copier.work import Handover, PartitionWork
-from mirror.model.flow_state import RUNS_PER_CHUNK, FlowState, Gap, Position
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import RUNS_PER_CHUNK
 from mirror.model.translation import Bounded, Exact, TooOld
 from tests.flows import EAST_WEST
 

@@ -12,9 +12,10 @@ from mirror.copier.resume import Refused
 from mirror.copier.task import always
 from mirror.copier.work import PartitionWork
 from mirror.kafka.log import NewRecord
-from mirror.model.flow_state import Gap, GapKind, epoch_of, term_of
+from mirror.model.gap import Gap, GapKind
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import epoch_of, term_of
 from tests.flows import EAST_WEST, flow_work
 
 ORDERS = TopicPartition("orders", 0)

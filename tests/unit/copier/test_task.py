@@ -13,10 +13,12 @@ from mirror.copier.loop import TROUBLED_SECONDS
 from mirror.copier.work import GapPolicy
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import Gap, GapKind, chunk_record, epoch_of, term_of
+from mirror.model.gap import Gap, GapKind
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import epoch_of, term_of
+from mirror.model.state_values import chunk_record
 from tests.flows import EAST_WEST
 from tests.unit.copier.copying_in_memory import MM2, ORDERS, PAID, Copying, both_positions
 

@@ -11,11 +11,13 @@ from mirror.copier.epoch_channel import Signal
 from mirror.copier.work import GapPolicy, Handover, OthersUntil
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer, Record
-from mirror.kafka.channel import Connection
-from mirror.model.flow_state import GapKind, NextBatch, writer_record
+from mirror.kafka.connection import Connection
+from mirror.model.gap import GapKind
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import NextBatch
+from mirror.model.state_values import writer_record
 from tests.unit.copier.builders import TIME
 from tests.unit.copier.copying_in_memory import MM2, ORDERS, OURS, Copying, both_positions
 

@@ -19,13 +19,14 @@ from mirror.copier.transactions import Transactions
 from mirror.copier.work import SLOT_PATIENCE_SECONDS, Handover, PartitionWork, Slot
 from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, Header, Producer
-from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.connection import ConnectionFailed
 from mirror.model import connect_offsets
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position
+from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import Run
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from tests.flows import flow_work
 from tests.unit.copier.builders import as_logged, dense, record
 from tests.unit.copier.lanes import fetched

@@ -16,8 +16,9 @@ from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Record
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position
+from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import Run
+from mirror.model.position import Position
 from mirror.model.transforms.chain import Chain, Stage, TopicTransform
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.transforms.stock import Filter, HasHeaderKey, InsertHeader

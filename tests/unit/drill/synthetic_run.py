@@ -16,7 +16,7 @@ from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event, Journal
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory, write_json
-from mirror.evidence.run_evidence import (
+from mirror.evidence.run_model import (
     AccountClass,
     Failback,
     Failover,

@@ -15,7 +15,7 @@ from mirror.drill.commands import app
 from mirror.drill.runbook import Runbook
 from mirror.drill.runner import check_runbook
 from mirror.evidence.run_directory import RunDirectory
-from mirror.evidence.run_evidence import ParameterValue
+from mirror.evidence.run_model import ParameterValue
 from tests.unit.drill.builders import write_notebook
 from tests.unit.drill.synthetic_run import SyntheticRun
 

@@ -14,7 +14,7 @@ from mirror.drill.unattended import UNATTENDED_VARIABLE
 from mirror.evidence.journal import Event, Journal
 from mirror.evidence.outcome import Outcome, StepNotPassed
 from mirror.evidence.run_directory import RunInUse
-from mirror.evidence.run_evidence import ParameterValue
+from mirror.evidence.run_model import ParameterValue
 from mirror.lab import holder
 from mirror.model.verdict import Verdict
 

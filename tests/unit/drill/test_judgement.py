@@ -14,7 +14,8 @@ from mirror.evidence.facts import Facts, Json
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
-from mirror.evidence.run_evidence import Failback, Failover, read_evidence
+from mirror.evidence.run_evidence import read_evidence
+from mirror.evidence.run_model import Failback, Failover
 from mirror.evidence.seals import seal_end
 from mirror.model.verdict import Verdict
 from tests.unit.drill.synthetic_run import SyntheticRun

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.drill.steps import moving
 from mirror.drill.steps.flow_in_use import FlowInUse
 from mirror.evidence.outcome import StepNotPassed

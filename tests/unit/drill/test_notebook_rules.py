@@ -12,7 +12,7 @@ import pytest
 from nbformat import NotebookNode
 
 from mirror.drill.notebook import NotebookRefused, check_parameters, inspect
-from mirror.evidence.run_evidence import ParameterValue
+from mirror.evidence.run_model import ParameterValue
 from tests.unit.drill.builders import write_notebook
 
 DECLARED = """\

@@ -16,7 +16,8 @@ from mirror.evidence.digests import seal_of, seal_of_text
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory, write_json
-from mirror.evidence.run_evidence import RunSettings, read_evidence
+from mirror.evidence.run_evidence import read_evidence
+from mirror.evidence.run_model import RunSettings
 from mirror.evidence.seals import (
     Wrong,
     broken,

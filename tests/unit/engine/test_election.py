@@ -19,23 +19,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from mirror.engine import election
 from mirror.engine.election import Election, Identity
 from mirror.kafka.batch import Record
-from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import NewRecord
 from mirror.model.flow import Flow
-from mirror.model.flow_state import (
-    FlowState,
-    Position,
-    RunReport,
-    claim_record,
-    no_standby_record,
-    pause_record,
-    pause_report_record,
-    stamped,
-    term_of,
-)
+from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
+from mirror.model.position import Position
+from mirror.model.state_record import stamped, term_of
+from mirror.model.state_values import RunReport, claim_record, no_standby_record, pause_record, pause_report_record
 
 HERE = Identity("first", "host", os.getpid(), "this machine")
 TIMEOUT, RENEWAL, STANDBY, FORGOTTEN = 6.0, 1.5, 5.0, 60.0

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.copier.work import Handover, PartitionResult, PartitionWork, Slot, SlotEnd, TaskResult
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.run import Engine
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import DeadChunks, FlowState, Position
+from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 CLEAN = Handover(Position(5, 5, 0, True), (), clean=True)

@@ -14,10 +14,14 @@ from mirror.copier.work import OthersUntil
 from mirror.engine import flow_producers
 from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.batch import LARGEST_SEQUENCE, Producer
-from mirror.kafka.channel import LATEST, BrokerRefused, ConnectionFailed, View
+from mirror.kafka.channel import LATEST, View
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.partition_state import ActiveProducer
-from mirror.model.flow_state import DataProducer, FlowState, NextBatch, Position, StateRecord, term_of
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.position import NextBatch, Position
+from mirror.model.state_record import StateRecord, term_of
+from mirror.model.state_values import DataProducer
 from tests.flows import EAST_WEST
 
 FINE, SICK, BUSY, KNOWS, GONE = (TopicPartition(name, 0) for name in ("fine", "sick", "busy", "knows", "gone"))

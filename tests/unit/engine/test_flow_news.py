@@ -11,8 +11,10 @@ from mirror.engine.flow_news import FlowNews
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.model.flow_state import Acknowledgement, FlowState, ForeignWriter, Gap
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Acknowledgement, Gap
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import ForeignWriter
 from tests.flows import EAST_WEST
 from tests.unit.control.builders import flow_settings
 

@@ -18,10 +18,12 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.ticking import Ticking
 from mirror.kafka import coordinator, partition_state
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import BrokerRefused
+from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.coordinator import Unended
-from mirror.model.flow_state import DataProducer, FlowState, StateRecord, WrittenAs, transactional_id_record
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import DataProducer, WrittenAs, transactional_id_record
 from tests.flows import EAST_WEST
 from tests.unit.control.builders import flow_settings
 

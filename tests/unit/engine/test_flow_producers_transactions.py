@@ -12,21 +12,21 @@ from mirror.config.settings import TransactionSettings
 from mirror.engine import flow_producers
 from mirror.engine.flow_producers import FlowProducers, TakenProducers
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import LATEST, BrokerRefused, ConnectionFailed, View
+from mirror.kafka.channel import LATEST, View
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.coordinator import Unended
-from mirror.model.flow_state import (
+from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord, term_of
+from mirror.model.state_values import (
     DataProducer,
-    FlowState,
-    Position,
-    StateRecord,
     WrittenAs,
     producer_asked_for_record,
     source_record,
-    term_of,
     transactional_id_record,
     writer_record,
 )
-from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
 
 SICK, FINE = (TopicPartition(name, 0) for name in ("east.sick", "east.fine"))

@@ -9,17 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult, SlotEnd, Throttled
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import FlowState, Position
+from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.patterns import PatternFilter
+from mirror.model.position import Position
 from tests.flows import EAST_WEST
 from tests.unit.control.builders import flow_settings
 

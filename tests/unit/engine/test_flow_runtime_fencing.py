@@ -13,9 +13,11 @@ from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
 from mirror.model.connect_offsets import partition_of, source_key
-from mirror.model.flow_state import DataProducer, FlowState, NextBatch, Position
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
+from mirror.model.position import NextBatch, Position
+from mirror.model.state_values import DataProducer
 from tests.unit.control.builders import flow_settings
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 1)

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.copier.work import GapPolicy, Handover, PartitionResult
 from mirror.engine.flow_runtime import FlowRuntime
-from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind, Position, claim_record
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import claim_record
 
 ORDERS, BILLS = TopicPartition("orders", 3), TopicPartition("bills", 0)
 LOST = Gap(ORDERS, 5, 9, "gone", 1, GapKind.RETENTION, 4, "id", passed=False)

@@ -11,7 +11,8 @@ import pytest
 from mirror.config.changes import in_effect
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import read
-from mirror.config.settings import MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
 from mirror.engine import followed_file
 from mirror.engine.followed_file import FollowedFile, following
 from mirror.waiting import wait_until

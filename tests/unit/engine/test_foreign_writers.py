@@ -18,10 +18,13 @@ from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.foreign_writers import ForeignWriters
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.model.flow_state import FlowState, ForeignWriter, Gap, GapKind, Position, chunk_record
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap, GapKind
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import ForeignWriter, chunk_record
 from mirror.model.writers import KnownWriters
 from tests.unit.control.builders import flow_settings, topic
 

@@ -11,9 +11,10 @@ from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lag_line import LagLine
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.kafka.cluster import Found
-from mirror.model.flow_state import FlowState, Position
+from mirror.kafka.answers import Found
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from tests.flows import EAST_WEST
 from tests.unit.control.builders import flow_settings
 

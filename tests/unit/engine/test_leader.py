@@ -32,11 +32,14 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import DataProducer, FlowState, Position, StateRecord, stopped_reason
+from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.patterns import PatternFilter
 from mirror.model.pause import Pauses
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import DataProducer, stopped_reason
 from mirror.waiting import wait_until
 from tests.flows import flow_work
 from tests.unit.control.builders import flow_settings
@@ -242,7 +245,7 @@ def test_a_takeover_from_java_waits_until_nothing_of_the_engine_before_can_arriv
 PRINTED_DIGESTS = """
 import json, sys
 from pathlib import Path
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.engine.leader import digests
 (flow,) = load(Path(sys.argv[1])).enabled_flows
 print(json.dumps(digests(flow, 6.0)))

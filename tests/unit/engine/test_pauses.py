@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.copier.work import Handover
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
@@ -20,21 +20,15 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.run import Engine
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import (
-    FlowState,
-    Position,
-    RunReport,
-    StateRecord,
-    chunk_record,
-    claim_record,
-    pause_record,
-    pause_report_record,
-)
+from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import RunReport, chunk_record, claim_record, pause_record, pause_report_record
 from mirror.recovery.engine_fencing import report_without_engine
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)

@@ -16,23 +16,23 @@ from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.kafka.answers import Found
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import ConnectionFailed
-from mirror.kafka.cluster import Found, Topic
-from mirror.model.flow_state import (
+from mirror.kafka.cluster_model import Topic
+from mirror.kafka.connection import ConnectionFailed
+from mirror.model.flow_state import FlowState
+from mirror.model.leadership import Claim
+from mirror.model.partition import TopicPartition
+from mirror.model.position import NextBatch, Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import (
     DataProducer,
-    FlowState,
-    NextBatch,
-    Position,
-    StateRecord,
     claim_record,
     producer_asked_for_record,
     source_record,
     transactional_id_record,
     writer_record,
 )
-from mirror.model.leadership import Claim
-from mirror.model.partition import TopicPartition
 from tests.unit.control.builders import flow_settings, topic
 
 ORDERS = TopicPartition("orders", 0)

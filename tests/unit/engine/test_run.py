@@ -17,7 +17,8 @@ import pytest
 
 from mirror.clock import steady_seconds
 from mirror.config.errors import ConfigError
-from mirror.config.settings import ClusterSettings, MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings, MirrorSettings
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
 from mirror.engine import run as module
@@ -29,12 +30,15 @@ from mirror.engine.refusals import NotReachable
 from mirror.engine.run import Engine, PartEnded
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
-from mirror.kafka.channel import ConnectionFailed
-from mirror.kafka.cluster import Cluster, ClusterUnreachable, Found
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.connection import ConnectionFailed
 from mirror.model.copied import Copied
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Position, term_of
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import term_of
 from tests.flows import EAST_WEST
 
 

@@ -12,13 +12,17 @@ from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.model.failover import FailoverEntry, Phase
-from mirror.model.flow_state import (
-    Acknowledgement,
-    FlowState,
-    Gap,
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Acknowledgement, Gap
+from mirror.model.mm2_trace import Mm2Trace
+from mirror.model.offset_map import Run
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses, PauseWish
+from mirror.model.placement import Placement
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import (
     Loss,
-    Position,
-    StateRecord,
     chunk_record,
     failover_record,
     pause_record,
@@ -26,11 +30,6 @@ from mirror.model.flow_state import (
     source_record,
     writer_record,
 )
-from mirror.model.mm2_trace import Mm2Trace
-from mirror.model.offset_map import Run
-from mirror.model.partition import TopicPartition
-from mirror.model.pause import Pauses, PauseWish
-from mirror.model.placement import Placement
 from mirror.model.translation import Bounded, Exact
 from tests.unit.control.builders import flow_settings
 

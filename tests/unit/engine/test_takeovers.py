@@ -16,9 +16,11 @@ from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
 from mirror.engine.takeovers import Takeovers
-from mirror.model.flow_state import FlowState, Position, Takeover
+from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Mm2Trace, Pair, SyncTrail
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import Takeover
 from tests.flows import EAST_WEST, flow_work
 from tests.unit.control.builders import flow_settings
 

@@ -10,8 +10,8 @@ import pytest
 from mirror.control.tick import TickReport, run_tick
 from mirror.engine.cluster_news import Away, ClusterNews, Outages
 from mirror.engine.ticking import Ticking
-from mirror.kafka.channel import ConnectionFailed
-from mirror.kafka.cluster import ClusterError
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.security import UnsupportedSetting
 from tests.flows import EAST_WEST
 

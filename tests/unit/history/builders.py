@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirror.control.status import FlowStatus, PartitionStatus
+from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.history.samples import Sample
 from mirror.model.flow import Flow
 

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from mirror.config.settings import MirrorSettings, load
-from mirror.control.status import FlowStatus
+from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
+from mirror.control.flow_status import FlowStatus
 from mirror.history import recorder as recording
 from mirror.history.copy_observer import estimated_positions
 from mirror.history.kept import Bounds
 from mirror.history.recorder import AnyObserver, FlowRecorder
 from mirror.history.samples import Sample
 from mirror.history.store import HistoryWriter
-from mirror.kafka.channel import EARLIEST, ConnectionFailed
+from mirror.kafka.channel import EARLIEST
+from mirror.kafka.connection import ConnectionFailed
 from mirror.model.mm2_trace import Pair
 from mirror.model.partition import TopicPartition
 from tests.unit.history.builders import NOW_MS, partition, status

@@ -11,7 +11,8 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.control.tick import NotLeading
 from mirror.kafka.acls import create_acls, delete_acls
-from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import ConfigChange, NewTopic
 from mirror.kafka.users import alter_client_quotas
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 

@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from mirror.kafka.channel import BrokerRefused
-from mirror.kafka.cluster import AccessDenied, ClusterError, ClusterUnreachable
+from mirror.kafka.cluster_errors import AccessDenied, ClusterError, ClusterUnreachable
+from mirror.kafka.connection import BrokerRefused
 
 
 @pytest.mark.parametrize(

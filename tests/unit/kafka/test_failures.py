@@ -5,8 +5,8 @@ from __future__ import annotations
 import kafka.errors
 import pytest
 
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterUnreachable
+from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.failures import told
 
 

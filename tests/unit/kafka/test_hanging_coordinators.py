@@ -9,8 +9,10 @@ import kafka.errors
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka import cluster as module
-from mirror.kafka.cluster import Cluster, ClusterUnreachable, GroupDescription, GroupPosition
+from mirror.kafka import cluster_connection as module
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.model.partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

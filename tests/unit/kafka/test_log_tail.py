@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mirror.kafka import log
-from mirror.kafka.channel import EARLIEST, ConnectionFailed
+from mirror.kafka.channel import EARLIEST
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import LogTail
 from mirror.model.partition import TopicPartition
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mirror.kafka import log
-from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.waiting import wait_until
 

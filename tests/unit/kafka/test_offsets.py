@@ -8,7 +8,8 @@ import kafka.errors
 import pytest
 
 from mirror.kafka import channel
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, LeaderUnknown
+from mirror.kafka.channel import LATEST, Channel
+from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.model.partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

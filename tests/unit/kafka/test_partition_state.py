@@ -8,7 +8,8 @@ from typing import Any, cast
 import kafka.errors
 import pytest
 
-from mirror.kafka.channel import LATEST, Channel, ConnectionFailed, View
+from mirror.kafka.channel import LATEST, Channel, View
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.partition_state import ActiveProducer, active_producers, producer_epochs, unable_to_append, undecided
 from mirror.model.partition import TopicPartition
 

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from mirror.kafka.channel import Connection
+from mirror.kafka.connection import Connection
 
 
 @pytest.mark.parametrize("is_given_up", [True, False])

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from mirror.cli import app
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, ClusterUnreachable
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.versions import ALWAYS, FETCH, PRODUCE, TRANSACTIONS, misfit
 
 Offered = dict[int, tuple[int, int]]
@@ -96,7 +97,7 @@ def test_an_engine_does_not_start_and_says_where_the_cluster_stands_in_the_file(
     tmp_path: Path, broker: Callable[[Offered], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The log is a process's for good, and this one goes on.
-    monkeypatch.setattr("mirror.cli.set_up", lambda *_: None)
+    monkeypatch.setattr("mirror.commands.replication.set_up", lambda *_: None)
     file = tmp_path / "mirror.properties"
     file.write_text(
         f"clusters = east, west\neast.bootstrap.servers = {broker(OLD)}\n"

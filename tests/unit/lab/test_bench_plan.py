@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.lab.bench.command import parse_rates
 from mirror.lab.bench.contenders import Contender, order, parse_contenders
 from mirror.lab.bench.cores import SHARED, Cores, plan_cores

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mirror.model.absences import Absence, AbsenceKind, absences
-from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.parked import Origin, origin, parked_headers
 from mirror.model.partition import TopicPartition
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mirror.model.failover import FailoverEntry, Phase, in_the_way
-from mirror.model.flow_state import FlowState, failover_record, no_failover_record
+from mirror.model.flow_state import FlowState
+from mirror.model.state_values import failover_record, no_failover_record
 
 OURS = FailoverEntry("ours", "planned", Phase.UNDER_WAY, "host:/runs/1", 5)
 THEIRS = replace(OURS, run="theirs", where="elsewhere:/runs/2")

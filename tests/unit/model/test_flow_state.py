@@ -13,21 +13,23 @@ from hypothesis import strategies as st
 
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.checkpoint import CheckpointedCopy, CopyId
-from mirror.model.flow_state import (
+from mirror.model.flow_state import DeadChunks, FlowState
+from mirror.model.gap import Acknowledgement, Gap, GapKind
+from mirror.model.leader_epochs import EpochEnd
+from mirror.model.leadership import Claim
+from mirror.model.mm2_trace import Pair
+from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, SparseOffsetMap
+from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
+from mirror.model.position import NextBatch, Position
+from mirror.model.state_record import StateRecord, state_topic
+from mirror.model.state_values import (
     RUNS_PER_CHUNK,
-    Acknowledgement,
     DataProducer,
-    DeadChunks,
-    FlowState,
     ForeignWriter,
-    Gap,
-    GapKind,
     Loss,
-    NextBatch,
-    Position,
     RunReport,
     Standby,
-    StateRecord,
     Takeover,
     WrittenAs,
     acl_record,
@@ -40,16 +42,9 @@ from mirror.model.flow_state import (
     quota_record,
     source_record,
     sparse_map_record,
-    state_topic,
     transactional_id_record,
     writer_record,
 )
-from mirror.model.leader_epochs import EpochEnd
-from mirror.model.leadership import Claim
-from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, SparseOffsetMap
-from mirror.model.partition import TopicPartition
-from mirror.model.placement import Placement
 from mirror.model.translation import Exact, TooOld
 
 ORDERS = TopicPartition("orders", 3)

@@ -8,30 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.engine.mm2_traces import traces_of
-from mirror.model.flow_state import (
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap, GapKind
+from mirror.model.leadership import Claim, Silence, differing, newest
+from mirror.model.offset_map import Run
+from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord, epoch_of, stamped, term_header, term_of
+from mirror.model.state_values import (
     DataProducer,
-    FlowState,
-    Gap,
-    GapKind,
-    Position,
     RunReport,
     Standby,
-    StateRecord,
     Takeover,
     WrittenAs,
     chunk_record,
     claim_record,
-    epoch_of,
     no_standby_record,
-    stamped,
-    term_header,
-    term_of,
     transactional_id_record,
     writer_record,
 )
-from mirror.model.leadership import Claim, Silence, differing, newest
-from mirror.model.offset_map import Run
-from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 
 ORDERS = TopicPartition("orders", 0)

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.model.flow_state import FlowState, StateRecord, pause_record, pause_report_record
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish, paused_of
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import pause_record, pause_report_record
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 1)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mirror.model.flow_state import Position, writer_record
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import writer_record
 from mirror.model.writers import CopiedTopics
 
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from mirror.model.failover import FailoverEntry, Phase
-from mirror.model.flow_state import ForeignWriter, Gap, Standby
+from mirror.model.gap import Gap
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import ForeignWriter, Standby
 from mirror.monitoring.metrics import families
 from mirror.monitoring.view import EngineView
 from mirror.recovery.fenced_side import FencedSide, WrittenBehind

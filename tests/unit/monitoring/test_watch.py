@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from mirror.config.errors import ConfigError
-from mirror.config.settings import MirrorSettings, load
-from mirror.control.status import FlowObserver, FlowStatus
+from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
+from mirror.control.flow_status import FlowStatus
+from mirror.control.status import FlowObserver
 from mirror.engine.run import Engine
 from mirror.history.reading import read_history
 from mirror.model.partition import TopicPartition

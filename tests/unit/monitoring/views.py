@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mirror.control.status import FlowStatus, PartitionStatus
+from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.engine.copy_counters import Figures
 from mirror.model.copied import Ages
 from mirror.model.flow import Flow

@@ -10,7 +10,7 @@ import pytest
 from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.offset_map import Run, Runs
 from mirror.model.partition import TopicPartition
-from mirror.proof.equivalence import Compared, PartitionEquivalence
+from mirror.proof.comparison import Compared, PartitionEquivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.pairs import Amount, Mark, PartitionPair
 from mirror.proof.verified_ranges import Entry, Logs, Memory, NotRemembered, misfit, parse, updated

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.control.group_view import TranslatedPosition
-from mirror.control.status import FlowStatus, PartitionStatus
 from mirror.kafka.acls import NoAuthorizer
 from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, Offered
-from mirror.kafka.cluster import GroupListing, Partition, Topic
+from mirror.kafka.cluster_model import GroupListing, Partition, Topic
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mirror.kafka.cluster import Found, GroupPosition
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.partition import TopicPartition
 from mirror.recovery.catching_up import await_copies
 from mirror.recovery.catching_up import unread as unread_of

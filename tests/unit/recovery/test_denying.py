@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from mirror.config.errors import ConfigError
-from mirror.config.settings import MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
 from mirror.evidence.journal import Journal
 from mirror.kafka.acls import AclListing
-from mirror.kafka.cluster import ClusterError
+from mirror.kafka.cluster_errors import ClusterError
 from mirror.model.acl import Acl
 from mirror.model.verdict import Verdict
 from mirror.recovery import denying, fence, procedure

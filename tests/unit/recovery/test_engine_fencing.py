@@ -9,18 +9,13 @@ import pytest
 
 from mirror.config.settings import MirrorSettings
 from mirror.control.flow_log import FlowLog
-from mirror.model.flow_state import (
-    DataProducer,
-    FlowState,
-    Position,
-    StateRecord,
-    claim_record,
-    pause_record,
-    pause_report_record,
-)
+from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import DataProducer, claim_record, pause_record, pause_report_record
 from mirror.model.verdict import Verdict
 from mirror.recovery import engine_fencing
 from mirror.recovery.engine_fencing import EngineFencing

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses, PauseWish

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mirror.config.errors import ConfigError
-from mirror.config.settings import MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.recovery.fence import (
     _quotas_to_put_back,

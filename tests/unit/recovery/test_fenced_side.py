@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from mirror.control.status import FlowStatus
+from mirror.control.flow_status import FlowStatus
 from mirror.kafka.channel import Channel
 from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.failover import FailoverEntry, Phase

@@ -10,7 +10,8 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.control.group_view import GroupView, TranslatedPosition
 from mirror.control.groups import TargetGroups
-from mirror.kafka.cluster import Found, GroupDescription, GroupPosition, ItemResult
+from mirror.kafka.answers import Found, ItemResult
+from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, TooOld, Translation
 from mirror.recovery import group_moves

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.config.settings import ConfigError
-from mirror.kafka.cluster import Found, GroupDescription, GroupPosition
+from mirror.config.errors import ConfigError
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.recovery.group_snapshot import (

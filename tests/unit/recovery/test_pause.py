@@ -8,20 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.control.tick import now_ms
-from mirror.model.flow_state import (
-    FlowState,
-    Position,
-    Standby,
-    StateRecord,
-    claim_record,
-    pause_record,
-    pause_report_record,
-)
+from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, PauseWish
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import Standby, claim_record, pause_record, pause_report_record
 from mirror.model.verdict import Verdict
 from mirror.recovery import pause as module
 from mirror.recovery.pause import Paused, Resumed, _Waiting

@@ -15,9 +15,10 @@ from mirror.control.group_view import TranslatedPosition
 from mirror.control.groups import GroupAction
 from mirror.evidence.failover_journal import instants_of
 from mirror.evidence.journal import Event, Journal
-from mirror.kafka.cluster import ClusterError, GroupPosition
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.failover import Phase
-from mirror.model.flow_state import Position
+from mirror.model.position import Position
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Nobody, NotDone

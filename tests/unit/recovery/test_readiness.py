@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.control.status import FlowStatus, PartitionStatus
-from mirror.kafka.cluster import Partition, Topic
+from mirror.control.flow_status import FlowStatus, PartitionStatus
+from mirror.kafka.cluster_model import Partition, Topic
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.acl_check import AclCheck
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import Gap, GapKind
+from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict

@@ -8,19 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from mirror.control.flow_status import PartitionStatus
 from mirror.control.groups import GroupAction, GroupDecision
-from mirror.control.status import PartitionStatus
 from mirror.kafka.acls import AclListing
 from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, Offered
-from mirror.kafka.cluster import GroupListing, GroupPosition
+from mirror.kafka.cluster_model import GroupListing, GroupPosition
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.failover import FailoverEntry, Phase
-from mirror.model.flow_state import ForeignWriter, Gap
+from mirror.model.gap import Gap
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses, PauseWish
 from mirror.model.placement import Placement
 from mirror.model.shadow import SHADOW_PREFIX
+from mirror.model.state_values import ForeignWriter
 from mirror.model.translation import Bounded, NotMirrored, TooOld
 from mirror.recovery.differences import Difference, Impact
 from mirror.recovery.readiness import RULES, judge

@@ -13,11 +13,16 @@ import pytest
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.group_view import GroupView, TranslatedPosition
-from mirror.kafka.cluster import Found, GroupListing, GroupPosition
-from mirror.model.flow_state import FlowState, Gap, GapKind, Position, StateRecord, chunk_record
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import GroupListing, GroupPosition
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap, GapKind
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.shadow import Forecast, Processed, ShadowPartition, TakenFrom, shadow_name
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import chunk_record
 from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, Translation
 from mirror.recovery import rehearsal_plan as module
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal

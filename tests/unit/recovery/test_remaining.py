@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from mirror.kafka.cluster import Found, GroupDescription, GroupListing, Topic
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import GroupDescription, GroupListing, Topic
 from mirror.model.partition import TopicPartition
 from mirror.recovery.remaining import Remaining, find_remaining
 from tests.unit.control.builders import flow_settings, topic

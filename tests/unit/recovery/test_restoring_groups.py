@@ -12,7 +12,8 @@ import pytest
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Found, GroupDescription, GroupPosition, ItemResult
+from mirror.kafka.answers import Found, ItemResult
+from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.recovery import group_snapshot as module

@@ -9,10 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from mirror.kafka.channel import Channel, LeaderUnknown
+from mirror.kafka.channel import Channel
+from mirror.kafka.connection import LeaderUnknown
 from mirror.model.failover import Phase
-from mirror.model.flow_state import FlowState, Position
+from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import EpochEnd
+from mirror.model.position import Position
 from mirror.model.verdict import Verdict
 from mirror.recovery.failback import steps_home
 from mirror.recovery.rewritten import Rewritten, find_rewritten

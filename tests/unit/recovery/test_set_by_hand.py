@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mirror.control.group_view import TranslatedPosition
 from mirror.control.groups import GroupAction, GroupDecision
-from mirror.kafka.cluster import GroupPosition
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement

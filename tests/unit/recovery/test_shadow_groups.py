@@ -7,7 +7,9 @@ from typing import cast
 
 import pytest
 
-from mirror.kafka.cluster import Cluster, GroupListing, GroupPosition, ItemResult
+from mirror.kafka.answers import ItemResult
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupListing, GroupPosition
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import ShadowPartition, shadow_name
 from mirror.recovery import shadow_groups

@@ -8,13 +8,16 @@ from dataclasses import replace
 import pytest
 
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind, Position, RunReport
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import OffsetMap, Run, Runs, SparseOffsetMap
 from mirror.model.offset_ranges import Range, Ranges
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import RunReport
 from mirror.model.verdict import Verdict
-from mirror.proof.equivalence import Equivalence, PartitionEquivalence
+from mirror.proof.comparison import Equivalence, PartitionEquivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from mirror.kafka.cluster import Found, GroupDescription, GroupListing, GroupPosition
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import GroupDescription, GroupListing, GroupPosition
 from mirror.model.partition import TopicPartition
 from mirror.recovery.unseen_readers import unseen_readers
 from tests.unit.control.builders import flow_settings

@@ -13,10 +13,13 @@ import pytest
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.channel import LATEST, View
-from mirror.model.flow_state import FlowState, Position, StateRecord, chunk_record, transactional_id_record
+from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
-from mirror.proof.equivalence import Equivalence
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import chunk_record, transactional_id_record
+from mirror.proof.comparison import Equivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import Mark, PartitionPair

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from mirror.control.group_view import TranslatedPosition
 from mirror.control.groups import GroupAction, GroupDecision
-from mirror.kafka.cluster import GroupPosition
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Position
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.position import Position
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict
 from mirror.recovery.applications import Answer, Done, Unobserved

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mirror.config.settings import FlowSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings
 from mirror.model.flow import Flow
 from mirror.proof.delivery import Place
 from mirror.scenario.declaration import Scenario, Site

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.model.flow_state import Gap, GapKind
+from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.proof.losses import DeclaredGap
 from mirror.scenario.perform import told_gap

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mirror import failover_commands
 from mirror.cli import app
+from mirror.commands import failover
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.recovery import procedure
@@ -45,7 +45,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
         return StandInApplications(made)
 
     monkeypatch.setattr(procedure, "_ends", ends)
-    monkeypatch.setattr(failover_commands, "_applications", applications)
+    monkeypatch.setattr(failover, "_applications", applications)
     monkeypatch.setattr(procedure, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3))
     monkeypatch.chdir(tmp_path)
     return made
@@ -110,8 +110,8 @@ def test_without_a_terminal_and_without_yes_nothing_is_begun(world: World, file:
 def test_at_a_terminal_the_name_of_the_flow_is_typed(
     world: World, file: Path, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
 ) -> None:
-    monkeypatch.setattr(failover_commands.sys, "stdin", Terminal())
-    monkeypatch.setattr(failover_commands.typer, "prompt", lambda *_, **__: typed)
+    monkeypatch.setattr(failover.sys, "stdin", Terminal())
+    monkeypatch.setattr(failover.typer, "prompt", lambda *_, **__: typed)
     with pytest.raises(SystemExit) as ended:
         app(["failover", str(file), "--flow", "east->west", "--mode", "planned"])
     assert ended.value.code == code

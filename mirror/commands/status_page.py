@@ -17,8 +17,9 @@ from rich.live import Live
 from rich.text import Text
 
 from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
 from mirror.control.gaps import iso_time
-from mirror.control.status import FlowStatus, PartitionStatus, observe, worst_first
+from mirror.control.status import observe
 from mirror.control.tick import now_ms
 from mirror.escaping import printable_lines
 from mirror.recovery.fenced_side import FencedSide, look_at_fenced_side, with_fenced_side

@@ -1,0 +1,1 @@
+"""The commands of `mirror`, by subject: they read arguments, call, and print."""

@@ -1,0 +1,93 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EVERY_GROUP = ".*"
+
+
+def _require_pattern(text: str | None) -> str | None:
+    try:
+        re.compile(text or "")
+    except re.error as problem:
+        raise typer.BadParameter(f"{text!r} is not a regular expression: {problem}") from None
+    return text
+
+
+File = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, a stable form, instead of tables.")]
+
+
+ShowAll = Annotated[bool, typer.Option("--all", help="Show every row of long tables.")]
+
+
+GroupPattern = Annotated[
+    str,
+    typer.Option("--group", "--groups", help="Groups whose whole id matches.", metavar="RE", callback=_require_pattern),
+]
+
+
+TopicPattern = Annotated[
+    str | None,
+    typer.Option(
+        "--topics", help="Only topics of the source whose whole name matches.", metavar="RE", callback=_require_pattern
+    ),
+]
+
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; write nothing.")]
+
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+WhoSays = Annotated[str | None, typer.Option(help="Who says so; by default who runs this.", metavar="NAME")]
+
+
+ChosenGroups = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        "--groups",
+        help="Groups whose whole id matches; all of them by default.",
+        metavar="RE",
+        callback=lambda text: None if text is None else _require_pattern(text),
+    ),
+]
+
+
+ApplicationsFile = Annotated[
+    Path | None,
+    typer.Option(help="Commands that stop, start and probe the applications of each cluster.", metavar="TOML"),
+]
+
+
+RunFolder = Annotated[
+    Path | None,
+    typer.Option(help="Where the run keeps its record; one that is there is gone on with.", metavar="DIR"),
+]
+
+
+TakeBack = Annotated[
+    bool,
+    typer.Option("--take-back", help="Take back what a run has done that has not passed the point of no return."),
+]
+
+
+GivenUp = Annotated[
+    str | None,
+    typer.Option("--give-up", help="Another run that is on record, and that nobody goes on with.", metavar="RUN"),
+]
+
+
+PlanOnly = Annotated[bool, typer.Option("--dry-run", help="Show the plan; change nothing.")]
+
+
+FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, quoted: 'east->west'.", metavar="'A->B'")]

@@ -1,0 +1,386 @@
+"""The commands that change one thing by itself: groups, pause, resume, fence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mirror.commands.arguments import (
+    EVERY_GROUP,
+    AsJson,
+    DryRun,
+    File,
+    FlowName,
+    GroupPattern,
+    TopicPattern,
+    WhoSays,
+    Yes,
+)
+from mirror.commands.invocation import (
+    VERDICT_NOT_PASS,
+    consent,
+    errors_explained,
+    flow_meant,
+    user_saying,
+    verdict_of_change,
+)
+from mirror.commands.output import err, out, print_json, print_table
+from mirror.config.errors import ConfigError
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.control.gaps import iso_time
+from mirror.control.tick import now_ms
+from mirror.model.counts import counted
+from mirror.model.shadow import TakenFrom
+from mirror.model.verdict import Verdict
+from mirror.recovery.fence import FencePlan, apply_fence, lift_fence, plan_fence, watch_fenced
+from mirror.recovery.fence_record import FenceRecord
+from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
+from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
+from mirror.recovery.pause import PausedPosition, PausePlan, plan_pause
+from mirror.recovery.pause import pause as pause_flow
+from mirror.recovery.pause import resume as resume_flow
+from mirror.recovery.sentinel import Watched
+from mirror.tables import MOST_ROWS
+
+_MOST_NAMED = 10
+
+
+def groups(
+    file: File,
+    flow: FlowName = None,
+    group: GroupPattern = EVERY_GROUP,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Move the groups: write their positions on the target.")
+    ] = False,
+    undo: Annotated[
+        Path | None, typer.Option("--restore", help="Put back what a move has changed.", metavar="SNAPSHOT")
+    ] = None,
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(help="Where the positions are saved before they change.", metavar="PATH"),
+    ] = None,
+    taken_from: Annotated[
+        TakenFrom, typer.Option("--positions", help="Where groups stand: by the source, or by the checkpoints.")
+    ] = TakenFrom.SOURCE,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move groups to where they go on, on the target, or put them back; the positions before are saved first.
+
+    A group in use is refused by name. What the plan says is what is written: if the target has changed meanwhile,
+    nothing is. --dry-run alone shows the plan of --apply. Exit code 1 if a group that should have been moved was not.
+    """
+    with errors_explained(file):
+        settings = load(file, applies_transforms=False)
+        if (apply and undo is not None) or not (apply or undo is not None or dry_run):
+            raise ConfigError(file, None, None, "say either --apply or --restore SNAPSHOT, or --dry-run for the plan")
+        if undo is not None:
+            saved_before = GroupSnapshot.load(undo)
+            chosen = flow_meant(settings, flow or str(saved_before.flow))
+            _restore_groups(
+                settings, chosen, undo, saved_before.of_groups(group), dry_run=dry_run, yes=yes, as_json=as_json
+            )
+            return
+        chosen = flow_meant(settings, flow)
+        plan = plan_moves(
+            chosen,
+            settings.clusters,
+            pattern=group,
+            ask_source=taken_from is TakenFrom.SOURCE,
+            flows=settings.enabled_flows,
+            back=settings.back_of(chosen.flow),
+        )
+        _move_groups(settings, plan, group, snapshot, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def pause(
+    file: File,
+    flow: FlowName = None,
+    topics: TopicPattern = None,
+    timeout_seconds: Annotated[
+        float, typer.Option("--timeout", min=0, help="How long to wait until it is confirmed.", metavar="SECONDS")
+    ] = 60.0,
+    by: WhoSays = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Copy nothing more of a flow, or of some topics, until resumed; engines that run and later ones keep to it.
+
+    Returns when nothing more is appended to the copies, and says how far each partition is copied. Exit code 1 if that
+    is not confirmed in time (the wish stays on record), or some position is not final.
+    """
+    with errors_explained(file):
+        settings = load(file, applies_transforms=False)
+        chosen = flow_meant(settings, flow)
+        plan = plan_pause(settings, chosen, topics)
+        _show_pause_plan(plan, dry_run=dry_run, as_json=as_json)
+        if dry_run:
+            return
+        consent(file, f"Pause {_topics_meant(topics)} of {chosen.flow}?", yes=yes)
+        found = pause_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or user_saying(file))
+    if as_json:
+        print_json(found.as_json())
+    else:
+        print_table(f"Copied of {chosen.flow}", [_paused_row(each) for each in found.positions], most=MOST_ROWS)
+        confirmed = found.confirmed_by and f"confirmed by: {found.confirmed_by}"
+        for said in filter(None, (confirmed, found.limit and f"not promised: {found.limit}", found.problem)):
+            out.print(f"  {said}", markup=False)
+        out.print(f"verdict {found.verdict}", highlight=False)
+    if found.verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def resume(
+    file: File,
+    flow: FlowName = None,
+    topics: TopicPattern = None,
+    timeout_seconds: Annotated[
+        float, typer.Option("--timeout", min=0, help="How long to wait for the engine.", metavar="SECONDS")
+    ] = 60.0,
+    by: WhoSays = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a flow, or some of its topics, again after a pause, from where that left them.
+
+    Exit code 1 if the engine that leads the flow does not take it in in time; the wish stays on record.
+    """
+    with errors_explained(file):
+        settings = load(file, applies_transforms=False)
+        chosen = flow_meant(settings, flow)
+        plan = plan_pause(settings, chosen, topics, is_pause=False)
+        _show_pause_plan(plan, dry_run=dry_run, as_json=as_json)
+        if dry_run:
+            return
+        consent(file, f"Copy {_topics_meant(topics)} of {chosen.flow} again?", yes=yes)
+        found = resume_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or user_saying(file))
+    if as_json:
+        print_json(found.as_json())
+    else:
+        said = found.problem or f"resumed; {found.confirmed_by or 'no engine leads the flow: the next one copies it'}"
+        out.print(f"{chosen.flow}: {said}", markup=False)
+    if found.verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def fence(
+    file: File,
+    cluster: Annotated[str, typer.Option(help="The cluster, by its alias.", metavar="A")],
+    lift: Annotated[bool, typer.Option("--lift", help="Take back exactly what fencing has added.")] = False,
+    record: Annotated[
+        Path | None, typer.Option(help="Where it is on record what is added; by default fence-A.json.", metavar="PATH")
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--watch", min=0, help="Change nothing; say who writes in so many seconds.", metavar="SECONDS"),
+    ] = None,
+    by: WhoSays = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Keep producers from writing to a cluster: by ACLs, or, where it looks at none, hold them back by quotas.
+
+    What is added is put on record in a file first, from which it is lifted; what is under way is taken up. Exit code 1
+    unless nothing is written any more for some seconds: quotas alone never prove that.
+    """
+    with errors_explained(file):
+        settings = load(file, applies_transforms=False)
+        if cluster not in settings.clusters:
+            known = ", ".join(settings.clusters)
+            raise ConfigError(file, None, "--cluster", f"{cluster} is not among clusters: {known}")
+        path = record or Path(f"fence-{cluster}.json")
+        if lift:
+            _lift_fence(settings, cluster, path, dry_run=dry_run, yes=yes, as_json=as_json)
+            return
+        plan = plan_fence(settings, cluster, path, by=by or user_saying(file))
+        if seconds is not None:
+            _say_who_writes(cluster, watch_fenced(plan, settings, seconds), as_json=as_json)
+            return
+        if not as_json:
+            _print_fence_plan(plan)
+        if dry_run:
+            if as_json:
+                print_json(plan.as_json() | {"verdict": Verdict.UNKNOWN.value})
+            return
+        consent(file, f"Fence {cluster}?", yes=yes)
+        found = apply_fence(plan, settings, path)
+    if as_json:
+        print_json(found.as_json() | {"record": str(path)})
+    else:
+        for problem in found.problems:
+            out.print(f"  {problem}", markup=False)
+        for said in found.watched.said():
+            out.print(f"  still written: {said}", markup=False)
+        out.print(f"Lift it with: mirror fence {file} --cluster {cluster} --lift --record {path}", markup=False)
+        out.print(f"verdict {found.verdict}", highlight=False)
+    if found.verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def _move_groups(
+    settings: MirrorSettings,
+    plan: MovePlan,
+    pattern: str,
+    snapshot: Path | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Move groups as planned; exit code 1 if one that should have been moved was not, or there is none."""
+    file, flow = settings.path, plan.settings.flow
+    if plan.source_problem and not as_json:
+        err.print(f"The positions are those of the checkpoints: {plan.source_problem}", markup=False)
+    saved = None
+    refused, left = plan.refused, plan.left
+    if not as_json:
+        print_table(f"Groups of {flow}, to be moved to {flow.target}", plan.rows())
+    if plan.writes and not dry_run:
+        consent(file, f"Write {counted(len(plan.writes), 'position')} on {flow.target}?", yes=yes)
+        saved = snapshot or Path(f"groups-{flow.source}-{flow.target}-{now_ms()}.json")
+        moves = apply_moves(plan, settings.clusters, snapshot=saved)
+        refused, left = moves.refused, moves.left
+        # Where nothing was changed there is none.
+        saved = saved if saved.exists() else None
+    found_none = not plan.positions and not refused
+    if as_json:
+        print_json(
+            {
+                "verdict": verdict_of_change(refused, is_unproven=dry_run or found_none).value,
+                "flow": str(flow),
+                "groups": plan.rows(),
+                "refused": [str(each) for each in refused],
+                "left": [str(each) for each in left],
+                "snapshot": str(saved) if saved else None,
+            }
+        )
+    else:
+        for each in refused:
+            out.print(f"  refused: {each}", markup=False)
+        for each in left:
+            out.print(f"  left as it is: {each}", markup=False, style="dim")
+        if saved:
+            said = f"The positions before are in {saved}; put them back with: mirror groups {file} --restore {saved}"
+            out.print(said, markup=False)
+        if found_none:
+            said = plan.unmatched or f"no group of {flow} whose id matches {pattern} has a position"
+            err.print(f"{said}: none was moved", markup=False)
+    if refused or found_none:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def _topics_meant(topics: str | None) -> str:
+    return "all topics" if topics is None else f"topics that match {topics}"
+
+
+def _show_pause_plan(plan: PausePlan, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        if dry_run:
+            print_json(plan.as_json())
+        return
+    verb = "paused" if plan.is_pause else "copied again"
+    named = ", ".join(plan.changed[:_MOST_NAMED]) + (" and others" if len(plan.changed) > _MOST_NAMED else "")
+    out.print(f"{plan.flow}: to be {verb}: {named or 'no topic that is on record'}", markup=False)
+    out.print(f"  {plan.leader or 'no engine'} leads the flow", markup=False, style="dim")
+
+
+def _print_fence_plan(plan: FencePlan) -> None:
+    rows = [
+        {"quota": str(key), "before": each.before, "fenced": each.fenced} for key, each in plan.record.quotas.items()
+    ]
+    rows += [{"ACL": str(each)} for each in plan.record.acls]
+    title = f"To fence {plan.record.cluster}" + (", as on record" if plan.is_taken_up else "")
+    print_table(title, rows, most=MOST_ROWS)
+    for topic, why in list(plan.left_open.items())[:_MOST_NAMED]:
+        out.print(f"  not fenced: {topic}: {why}", markup=False, style="dim")
+    for warning in plan.warnings:
+        out.print(f"  note: {warning}", markup=False)
+    for each in plan.open_to:
+        out.print(f"  it does not stop {each}", markup=False)
+
+
+def _say_who_writes(cluster: str, found: Watched, *, as_json: bool) -> None:
+    """Say who writes to a fenced cluster; exit code 1 if anybody does, or it is not known."""
+    verdict = Verdict.FAIL if found.written else Verdict.UNKNOWN if found.unknown else Verdict.PASS
+    if as_json:
+        unknown = [{"partition": str(each), "reason": why} for each, why in sorted(found.unknown.items())]
+        written = found.as_json(cluster)
+        print_json({"verdict": verdict.value, "cluster": cluster, "still_written": written, "unknown": unknown})
+    else:
+        for said in found.said():
+            out.print(f"  {said}", markup=False)
+        out.print(f"verdict {verdict}", highlight=False)
+    if verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def _lift_fence(settings: MirrorSettings, cluster: str, path: Path, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Take a fence back; exit code 1 if something of it is left."""
+    record = FenceRecord.load(path)
+    if dry_run:
+        added = [*map(str, record.acls), *map(str, record.quotas)]
+        if as_json:
+            print_json({"verdict": Verdict.UNKNOWN.value, "cluster": record.cluster, "put_back": added})
+        else:
+            print_table(f"To be taken back on {record.cluster}", [{"added": each} for each in added], most=MOST_ROWS)
+        return
+    consent(settings.path, f"Lift the fence of {cluster}, by {record.by} at {iso_time(record.at_ms)}?", yes=yes)
+    found = lift_fence(settings, cluster, path)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        for said in (*found.left, *found.problems):
+            out.print(f"  {said}", markup=False)
+        out.print(f"verdict {found.verdict}", highlight=False)
+    if found.verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def _paused_row(each: PausedPosition) -> dict[str, Any]:
+    return {
+        "partition": str(each.source),
+        "copied up to": each.upstream,
+        "copy": str(each.copy),
+        "up to": each.downstream,
+        "open end": each.open_end or ("something may still arrive" if each.may_arrive is not None else ""),
+    }
+
+
+def _restore_groups(
+    settings: MirrorSettings,
+    flow: FlowSettings,
+    path: Path,
+    saved: GroupSnapshot,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Put groups back where a move found them; exit code 1 if one could not be."""
+    cluster = settings.clusters[flow.flow.target]
+    decisions = look_at(saved, flow.flow, cluster, path)
+    if not as_json:
+        print_table(f"Groups of {flow.flow}, to be put back on {cluster.alias}", [each.row() for each in decisions])
+    changes = sum(each.is_change for each in decisions)
+    if changes and not dry_run:
+        consent(settings.path, f"Change {counted(changes, 'position')} on {cluster.alias}?", yes=yes)
+        decisions = restore(decisions, cluster, saved)
+    refused = [each for each in decisions if each.action is RestoreAction.REFUSED]
+    if as_json:
+        verdict = verdict_of_change(refused, is_unproven=dry_run or not decisions)
+        shown = {"verdict": verdict.value, "flow": str(flow.flow), "groups": [each.row() for each in decisions]}
+        print_json(shown | {"snapshot": str(path)})
+    else:
+        for each in refused:
+            out.print(f"  refused: group {each.saved.group}, {each.saved.partition}: {each.reason}", markup=False)
+        if not decisions:
+            err.print(f"{path} holds no such group: none was put back", markup=False)
+    if refused or not decisions:
+        raise typer.Exit(VERDICT_NOT_PASS)

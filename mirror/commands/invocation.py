@@ -1,0 +1,118 @@
+"""What every command does alike: exit codes, errors in one message, consent, the flow that is meant."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from mirror.commands.output import err
+from mirror.config.errors import ConfigError
+from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.engine.refusals import NotReachable, not_reachable, unusable
+from mirror.kafka.cluster_errors import ClusterError, ClusterUnreachable
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.security import UnsupportedSetting
+from mirror.model.flow import Flow
+from mirror.model.verdict import Verdict
+from mirror.no_spark import SparkDidNotStart
+
+VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START, PART_ENDED = 1, 2, 3, 4
+
+
+STANDARD_ERROR = 2
+
+
+def interruptible(perform: Callable[[], int]) -> int:
+    """Return the exit code of a run; one that is interrupted stands where it is."""
+    try:
+        return perform()
+    except KeyboardInterrupt:
+        err.print("Interrupted. The run stands where it is: go on with it by its --run-directory.", markup=False)
+        return VERDICT_NOT_PASS
+
+
+@contextmanager
+def errors_explained(file: Path) -> Iterator[None]:
+    """Turn what can be wrong with a file or a cluster into one message, with its place there, and an exit code."""
+    try:
+        yield
+    except NotReachable as error:
+        told, code = str(error), COULD_NOT_START
+    except UnsupportedSetting as error:
+        told, code = str(unusable(file, error)), BAD_USAGE
+    except (ConfigError, FileNotFoundError) as error:
+        told, code = str(error), BAD_USAGE
+    except (ClusterUnreachable, ConnectionFailed) as error:
+        told, code = str(not_reachable(file, error)), COULD_NOT_START
+    except (ClusterError, BrokerRefused, LeaderUnknown, SparkDidNotStart) as error:
+        told, code = str(error), COULD_NOT_START
+    else:
+        return
+    err.print(told, style="red", markup=False)
+    raise typer.Exit(code)
+
+
+def verdict_of_change(refused: Sequence[object], *, is_unproven: bool) -> Verdict:
+    """Return FAIL if something was refused, UNKNOWN if nothing was proven, else PASS."""
+    return Verdict.FAIL if refused else Verdict.UNKNOWN if is_unproven else Verdict.PASS
+
+
+def consent(file: Path, question: str, *, yes: bool) -> None:
+    """Ask before something is changed; without somebody to ask it is refused.
+
+    Raises
+    ------
+    ConfigError
+        if nobody can be asked.
+    typer.Exit
+        with code 1 if the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(file, None, "--yes", "there is no terminal to ask on; say --yes, or --dry-run for the plan")
+    if not typer.confirm(question, err=True):
+        err.print("Nothing was changed.")
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def user_saying(file: Path) -> str:
+    """Return who runs this.
+
+    Raises
+    ------
+    ConfigError
+        if the system does not know.
+    """
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        raise ConfigError(file, None, "--by", "the system does not know your name; say who you are") from None
+
+
+def flow_meant(settings: MirrorSettings, name: str | None) -> FlowSettings:
+    """Return the flow called ``name``, or the only one.
+
+    Raises
+    ------
+    ConfigError
+        if there is no such flow, or several and none was named.
+    """
+    enabled = {flow.flow: flow for flow in settings.enabled_flows}
+    if name is None and len(enabled) == 1:
+        return next(iter(enabled.values()))
+    known = ", ".join(map(str, enabled))
+    if name is None:
+        raise ConfigError(settings.path, None, "--flow", f"name one of the enabled flows: {known}")
+    try:
+        return enabled[Flow.parse(name)]
+    except (KeyError, ValueError):
+        # Of east->west a shell leaves east-, and writes what is printed to a file called west.
+        hint = "; quote it, as in --flow 'A->B': a shell takes > for a redirection" if name.endswith("-") else ""
+        said = f"{name} is not an enabled flow; there are {known}{hint}"
+        raise ConfigError(settings.path, None, "--flow", said) from None

@@ -1,0 +1,422 @@
+"""From a file's keys to settings: precedence, defaults, filters, clients (CFG rows)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mirror.config.clients import ConnectorClients, cluster_admin, data_producer, transactional_ids
+from mirror.config.connector_keys import CONNECTORS, Connector
+from mirror.config.definition import BadValue, Definition
+from mirror.config.definitions import (
+    ENGINE,
+    EXACTLY_ONCE,
+    FILTERS,
+    OLD_EXCLUDES,
+    RETENTION,
+    TOPICS_EXCLUDE_OF_3_9,
+    TRANSACTIONAL_PRODUCER,
+    WORKER,
+    MirroredRecords,
+    Offsets,
+    Oversized,
+    WildcardAcls,
+)
+from mirror.config.errors import ConfigError
+from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
+from mirror.config.ignored import ignored
+from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connector
+from mirror.config.policies import own_filter, replication_policy
+from mirror.config.properties import read
+from mirror.config.providers import ProviderProblem
+from mirror.config.refusals import require_usable
+from mirror.config.replication_loops import require_no_loop
+from mirror.config.settings import (
+    AclSettings,
+    ClientSettings,
+    ClusterSettings,
+    EngineSettings,
+    FlowSettings,
+    HistorySettings,
+    MirrorSettings,
+    SameOffsets,
+    TransactionSettings,
+)
+from mirror.config.transforms import read_chain, require_functions
+from mirror.model.flow import Flow
+from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList, parse_list
+from mirror.model.plugins import CustomFilter
+from mirror.model.references import Unusable
+from mirror.model.topics import Generation, ReplicationPolicy
+from mirror.model.transforms.chain import Chain
+
+_SYNCS_LOCATION = "offset-syncs.topic.location"
+# How long a transaction takes records in where MirrorMaker would make one of every batch of a consumer; and how soon
+# one may follow another when there is little to write: each takes offsets, and a run of the offset map, on every
+# partition that it has written to.
+_POLL_SECONDS = 1.0
+_IDLE_SECONDS = 0.25
+
+
+def load(path: Path, *, applies_transforms: bool = True) -> MirrorSettings:
+    """Read a ``connect-mirror-maker.properties`` file.
+
+    Parameters
+    ----------
+    applies_transforms
+        whether records are to be changed here: then the functions that are named must be there.
+
+    Raises
+    ------
+    ConfigError
+        naming file, line and key of what is wrong: what MirrorMaker 2 refuses, what it would ignore although it must
+        be a mistake (a flow of an unknown cluster), and what this engine does not do.
+    """
+    return settings_of(MirrorMakerConfig.of(read(path)), path, applies_transforms=applies_transforms)
+
+
+def settings_of(config: MirrorMakerConfig, path: Path, *, applies_transforms: bool = True) -> MirrorSettings:
+    """Return :func:`load` of a file that was read from ``path``."""
+    require_usable(config)
+    settings = resolve(config, path)
+    require_no_loop(config, settings.enabled_flows)
+    if applies_transforms:
+        for each in settings.enabled_flows:
+            source = _Keys.of_connector(config, each.flow, Connector.SOURCE, inside_worker=True)
+            require_functions(each.transforms, source.error)
+    return settings
+
+
+def resolve(config: MirrorMakerConfig, path: Path) -> MirrorSettings:
+    """Return everything ``config`` says, as MirrorMaker 2 reads it.
+
+    Raises
+    ------
+    ConfigError
+        for a value that MirrorMaker 2 refuses.
+    """
+    engine = engine_settings(config)
+    clusters = {
+        alias: ClusterSettings(alias, cluster_admin(config.replace_placeholders(config.cluster(alias))))
+        for alias in config.clusters
+    }
+    flows = tuple(flow_settings(config, flow, engine) for flow in config.flows)
+    return MirrorSettings(path, clusters, flows, engine, ignored(config))
+
+
+def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
+    """Return the engine's own settings.
+
+    Raises
+    ------
+    ConfigError
+        for a value that cannot be used.
+    """
+    keys = _Keys(config, ENGINE, config.resolved)
+    directory = keys.get("mirror.history.directory")
+    return EngineSettings(
+        epoch_seconds=keys.get("mirror.epoch.seconds"),
+        commit_interval_seconds=keys.get("mirror.commit.interval.ms") / 1000,
+        discovery_seconds=keys.get("mirror.discovery.seconds"),
+        tasks=keys.get("mirror.tasks"),
+        generation=Generation(keys.get("mirror.compatibility")),
+        matches_mm2=keys.get("mirror.takeover") == "match",
+        leader_timeout_seconds=keys.get("mirror.leader.timeout.seconds"),
+        status_port=None if (port := keys.get("mirror.status.port")) < 0 else port,
+        status_address=keys.get("mirror.status.address"),
+        cliff_seconds=keys.get("mirror.status.cliff.seconds"),
+        history=HistorySettings(
+            Path(directory) if directory else None,
+            keys.get("mirror.history.interval.seconds"),
+            3600 * keys.get("mirror.history.retention.hours"),
+            keys.get("mirror.history.retention.bytes"),
+        ),
+    )
+
+
+def flow_settings(
+    config: MirrorMakerConfig, flow: Flow, engine: EngineSettings, *, inside_worker: bool = True
+) -> FlowSettings:
+    """Return what ``flow`` does.
+
+    Parameters
+    ----------
+    inside_worker
+        False: only the placeholders a connector resolves by itself are replaced, not those left to its worker, whose
+        reading of ``config.providers`` differs (CFG-103)
+
+    Raises
+    ------
+    ConfigError
+        for a value MirrorMaker 2 refuses, or a class it could load and this engine does not have.
+    """
+    worker = _Keys(config, WORKER, config.worker(flow), flow)
+    source, checkpoint, heartbeat = (
+        _Keys.of_connector(config, flow, connector, inside_worker=inside_worker) for connector in Connector
+    )
+    retention = _Keys(config, RETENTION, config.engine(flow), flow)
+    exactly_once = bool(worker.get("exactly.once.source.support").lower() == "enabled")
+    clients = _clients(source, checkpoint, heartbeat)
+    clients = replace(clients, data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once))
+    policy, aliases, location = _policy(source, engine.generation), _aliases(source), source.get(_SYNCS_LOCATION)
+    return FlowSettings(
+        flow=flow,
+        enabled=source.get("enabled"),
+        generation=engine.generation,
+        policy=policy,
+        topic_filter=_name_filter(source, "topics", engine.generation),
+        group_filter=_name_filter(checkpoint, "groups", engine.generation),
+        config_property_filter=_config_property_filter(source, engine.generation),
+        clients=clients,
+        offset_syncs_topic=policy.offset_syncs_topic(aliases.target if location == "source" else aliases.source),
+        checkpoints_topic=policy.checkpoints_topic(aliases.source),
+        heartbeats_topic=policy.heartbeats_topic(),
+        replication_factor=source.get("replication.factor"),
+        offset_syncs_replication_factor=source.get("offset-syncs.topic.replication.factor"),
+        checkpoints_replication_factor=checkpoint.get("checkpoints.topic.replication.factor"),
+        heartbeats_replication_factor=heartbeat.get("heartbeats.topic.replication.factor"),
+        offset_syncs_retention_ms=retention.get("offset.syncs.topic.retention.ms"),
+        checkpoints_retention_ms=retention.get("checkpoints.topic.retention.ms"),
+        heartbeats_retention_ms=retention.get("heartbeats.topic.retention.ms"),
+        offset_storage_replication_factor=worker.get("offset.storage.replication.factor"),
+        offset_storage_partitions=worker.get("offset.storage.partitions"),
+        offset_storage_topic=worker.get("offset.storage.topic"),
+        config_storage_topic=worker.get("config.storage.topic"),
+        offset_syncs_location=location,
+        offset_lag_max=source.get("offset.lag.max"),
+        tasks_max=source.get("tasks.max"),
+        emit_offset_syncs=source.get("emit.offset-syncs.enabled"),
+        emit_checkpoints=checkpoint.get("emit.checkpoints.enabled"),
+        emit_heartbeats=heartbeat.get("emit.heartbeats.enabled"),
+        sync_group_offsets=checkpoint.get("sync.group.offsets.enabled"),
+        sync_topic_configs=source.get("sync.topic.configs.enabled"),
+        sync_topic_acls=source.get("sync.topic.acls.enabled"),
+        refresh_topics=source.get("refresh.topics.enabled"),
+        refresh_groups=checkpoint.get("refresh.groups.enabled"),
+        heartbeats_replication=source.get("heartbeats.replication.enabled"),
+        emit_checkpoints_interval_seconds=checkpoint.get("emit.checkpoints.interval.seconds"),
+        emit_heartbeats_interval_seconds=heartbeat.get("emit.heartbeats.interval.seconds"),
+        sync_group_offsets_interval_seconds=checkpoint.get("sync.group.offsets.interval.seconds"),
+        sync_topic_configs_interval_seconds=source.get("sync.topic.configs.interval.seconds"),
+        sync_topic_acls_interval_seconds=source.get("sync.topic.acls.interval.seconds"),
+        refresh_topics_interval_seconds=source.get("refresh.topics.interval.seconds"),
+        refresh_groups_interval_seconds=checkpoint.get("refresh.groups.interval.seconds"),
+        offset_commit_interval_seconds=worker.get("offset.flush.interval.ms") / 1000,
+        source_metric_names=frozenset(source.get("metric.names.formats")),
+        checkpoint_metric_names=frozenset(checkpoint.get("metric.names.formats")),
+        stops_at_gaps=_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.gaps") == "stop",
+        transactions=_transactions(worker, source, clients, exactly_once=exactly_once),
+        group_id=worker.get("group.id"),
+        fetch_limits=_fetch_limits(config, flow, clients.source_consumer),
+        oversized_records=Oversized(_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.oversized.records")),
+        mirrored_records=MirroredRecords(
+            _Keys(config, ENGINE, config.engine(flow), flow).get("mirror.mirrored.records")
+        ),
+        transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
+        acls=_acls(_Keys(config, ENGINE, config.engine(flow), flow)),
+        same_offsets=_same_offsets(_Keys(config, ENGINE, config.engine(flow), flow)),
+        discovery_seconds=_discovery_seconds(source, engine),
+    )
+
+
+def _discovery_seconds(source: _Keys, engine: EngineSettings) -> float:
+    key = "refresh.topics.interval.seconds"
+    if not source.get("refresh.topics.enabled"):
+        return math.inf
+    return float(source.get(key)) if key in source.values else engine.discovery_seconds
+
+
+def _acls(keys: _Keys) -> AclSettings:
+    return AclSettings(
+        prefixed=keys.get("mirror.acls.prefixed"),
+        groups=keys.get("mirror.acls.groups"),
+        transactional_ids=keys.get("mirror.acls.transactional.ids"),
+        wildcard=WildcardAcls(keys.get("mirror.acls.wildcard")),
+        remove_revoked=keys.get("mirror.acls.remove.revoked"),
+        scram_users=keys.get("mirror.acls.scram.users"),
+        client_quotas=keys.get("mirror.acls.client.quotas"),
+    )
+
+
+def _same_offsets(keys: _Keys) -> SameOffsets | None:
+    offsets, topics, limit = (keys.get(f"mirror.offsets{name}") for name in ("", ".topics", ".pad.limit"))
+    _require_patterns(keys, "mirror.offsets.topics", topics)
+    return SameOffsets(PatternList(topics), limit) if Offsets(offsets) is Offsets.SAME else None
+
+
+def _fetch_limits(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> FetchLimits:
+    try:
+        return fetch_limits(consumer)
+    except BadFetchLimit as problem:
+        prefixes = (f"{flow}.consumer.", f"{flow}.source.consumer.", f"{flow.source}.consumer.")
+        forms = [f"{prefix}{problem.name}" for prefix in prefixes]
+        key = next((form for form in forms if form in config.resolved), f"{flow.source}.consumer.{problem.name}")
+        raise config.file.error(key, str(problem)) from problem
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Values of one connector, worker or the engine, read by their definitions; errors name the file's own key."""
+
+    config: MirrorMakerConfig
+    definitions: Mapping[str, Definition]
+    values: Mapping[str, str]
+    flow: Flow | None = None
+
+    @classmethod
+    def of_connector(cls, config: MirrorMakerConfig, flow: Flow, connector: Connector, *, inside_worker: bool) -> _Keys:
+        """Resolve a connector's settings, and read every key once, so that all that is malformed is found."""
+        values = config.connector(flow, connector)
+        if inside_worker:
+            values = config.replace_placeholders(values)
+        try:
+            values = resolve_like_a_connector(values)
+        except ProviderProblem as problem:
+            key = config.key_of(flow, problem.key, values.get(problem.key))
+            raise config.file.error(key, problem.message) from problem
+        keys = cls(config, CONNECTORS[connector], values, flow)
+        for name in CONNECTORS[connector]:
+            keys.get(name)
+        return keys
+
+    def get(self, name: str) -> Any:
+        return self.read(self.definitions[name])
+
+    def read(self, definition: Definition) -> Any:
+        try:
+            return definition.value(self.values)
+        except BadValue as problem:
+            raise self.error(definition.name, str(problem)) from problem
+
+    def error(self, name: str, message: str) -> ConfigError:
+        key = name if self.flow is None else self.config.key_of(self.flow, name, self.values.get(name))
+        return self.config.file.error(key, message)
+
+
+def _transactions(
+    worker: _Keys, source: _Keys, clients: ClientSettings, *, exactly_once: bool
+) -> TransactionSettings | None:
+    """Read what a flow says about transactions, as Connect does; what would have no effect is left alone there too."""
+    required, boundary, interval_ms = (source.read(definition) for definition in EXACTLY_ONCE.values())
+    if required.lower() == "required":
+        if not exactly_once:
+            message = "it is not to be had unless the target's exactly.once.source.support = enabled; set that"
+            raise source.error("exactly.once.support", message)
+        if clients.source_consumer.get("isolation.level") != "read_committed":
+            message = "the source must then be read with consumer.isolation.level = read_committed; set that (EOS-03)"
+            raise source.error("exactly.once.support", message)
+    if not exactly_once:
+        return None
+    if boundary.lower() == "connector":
+        raise source.error("transaction.boundary", "MirrorMaker's connector defines none; write poll or interval")
+    if source.values.get("offsets.storage.topic", "").strip():
+        message = f"positions are kept in {worker.get('offset.storage.topic')} here; remove the key"
+        raise source.error("offsets.storage.topic", message)
+    timeout_ms = _Keys(source.config, TRANSACTIONAL_PRODUCER, clients.data_producer, source.flow).get(
+        "transaction.timeout.ms"
+    )
+    is_poll = boundary.lower() == "poll"
+    if interval_ms is None:
+        interval_ms = worker.get("offset.flush.interval.ms")
+    return TransactionSettings(
+        id_prefix=transactional_ids(worker.get("group.id"), source.get("name")),
+        mm2_tasks=source.get("tasks.max"),
+        timeout_ms=timeout_ms,
+        seconds=min(_POLL_SECONDS if is_poll else interval_ms / 1000, timeout_ms / 2000),
+        idle_seconds=_IDLE_SECONDS if is_poll else None,
+    )
+
+
+def _clients(source: _Keys, checkpoint: _Keys, heartbeat: _Keys) -> ClientSettings:
+    of_source, of_checkpoint, of_heartbeat = (_connector_clients(keys) for keys in (source, checkpoint, heartbeat))
+    if source.get(_SYNCS_LOCATION) == "source":
+        syncs_producer = of_source.source_producer("offset-syncs-source-producer")
+        syncs_consumer = of_checkpoint.source_consumer("offset-syncs-source-consumer")
+        syncs_admin = of_source.source_admin("offset-syncs-source-admin")
+    else:
+        syncs_producer = of_source.target_producer("offset-syncs-target-producer")
+        syncs_consumer = of_checkpoint.target_consumer("offset-syncs-target-consumer")
+        syncs_admin = of_source.target_admin("offset-syncs-target-admin")
+    return ClientSettings(
+        source_consumer=of_source.source_consumer("replication-consumer"),
+        data_producer={},
+        source_admin=of_source.source_admin("replication-source-admin"),
+        target_admin=of_source.target_admin("replication-target-admin"),
+        offset_syncs_producer=syncs_producer,
+        offset_syncs_consumer=syncs_consumer,
+        offset_syncs_admin=syncs_admin,
+        checkpoints_consumer=of_checkpoint.target_consumer("checkpoints-target-consumer"),
+        heartbeats_admin=of_heartbeat.target_admin("heartbeats-target-admin"),
+    )
+
+
+def _connector_clients(keys: _Keys) -> ConnectorClients:
+    return ConnectorClients(keys.values, _aliases(keys), keys.get("name"))
+
+
+def _aliases(keys: _Keys) -> Flow:
+    """Return the flow as the connector names its ends."""
+    return Flow(keys.get("source.cluster.alias"), keys.get("target.cluster.alias"))
+
+
+def _policy(keys: _Keys, generation: Generation) -> ReplicationPolicy:
+    try:
+        return replication_policy(keys.values, keys.get("replication.policy.class"), generation)
+    except Unusable as problem:
+        raise keys.error("replication.policy.class", str(problem)) from problem
+
+
+def _own_filter(keys: _Keys, name: str, method: str, *, source_defaults: bool = False) -> CustomFilter | None:
+    try:
+        return own_filter(keys.values, keys.get(name), method, source_defaults=source_defaults)
+    except Unusable as problem:
+        raise keys.error(name, str(problem)) from problem
+
+
+def _name_filter(keys: _Keys, name: str, generation: Generation) -> PatternFilter | CustomFilter:
+    """Return the filter of ``topics`` or ``groups``: by default their patterns (CFG-022, CFG-042)."""
+    kind = name.removesuffix("s")
+    own = _own_filter(keys, f"{kind}.filter.class", f"should_replicate_{kind}")
+    if own is not None:
+        return own
+    include = keys.read(FILTERS[name])
+    exclude = _excluded(keys, f"{name}.exclude", generation)
+    for key, patterns in ((name, include), (f"{name}.exclude", exclude)):
+        _require_patterns(keys, key, patterns)
+    return PatternFilter(include, exclude)
+
+
+def _excluded(keys: _Keys, name: str, generation: Generation) -> tuple[str, ...]:
+    """Return an exclude list; of release 3.9 also under its old name, and with the old default (CFG-038, VER-17)."""
+    if generation is Generation.V3_9 and name not in keys.values:
+        old = OLD_EXCLUDES[name]
+        forms = (f"{keys.flow}.{old}", old)
+        given = next((form for form in forms if form in keys.config.resolved), None)
+        if given is not None:
+            return parse_list(keys.config.resolved[given])
+        if name == "topics.exclude":
+            return TOPICS_EXCLUDE_OF_3_9
+    found: tuple[str, ...] = keys.read(FILTERS[name])
+    return found
+
+
+def _config_property_filter(keys: _Keys, generation: Generation) -> ConfigPropertyFilter | CustomFilter:
+    """Return the filter of topic configs: by default all but the excluded ones (CFG-024)."""
+    takes_source = keys.read(FILTERS["use.defaults.from"]) == "source"
+    name, method = "config.property.filter.class", "should_replicate_config_property"
+    own = _own_filter(keys, name, method, source_defaults=takes_source)
+    if own is not None:
+        return own
+    exclude = _excluded(keys, "config.properties.exclude", generation)
+    _require_patterns(keys, "config.properties.exclude", exclude)
+    return ConfigPropertyFilter(exclude, takes_source)
+
+
+def _require_patterns(keys: _Keys, key: str, patterns: tuple[str, ...]) -> None:
+    try:
+        PatternList(patterns)
+    except PatternError as problem:
+        raise keys.error(key, f"is not a list of names and Java regular expressions: {problem}") from problem

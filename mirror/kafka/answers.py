@@ -1,0 +1,106 @@
+"""Answers of brokers to requests about many things at once: each thing has its own result or problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kafka import errors as client_errors
+
+from mirror.kafka.cluster_errors import AccessDenied, ClusterError
+
+K = TypeVar("K")
+
+
+V = TypeVar("V")
+
+
+class Found(dict[K, V]):
+    """The answers by item, as a dict, and beside them the problem of every item that has no answer."""
+
+    def __init__(self, answers: Mapping[K, V] | None = None, problems: Mapping[K, str] | None = None) -> None:
+        super().__init__(answers or {})
+        self.problems: dict[K, str] = dict(problems or {})
+
+    def __repr__(self) -> str:
+        """Show both halves."""
+        return f"Found({super().__repr__()}, problems={self.problems!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemResult:
+    """What came of a change to one item.
+
+    Attributes
+    ----------
+    item
+        the topic, group or partition (``orders-3``) that was to be changed.
+    problem
+        why it was not, None if it was or if there was nothing left to do.
+    existed
+        whether it was there before: the topic to create or to delete, the partitions to add.
+    """
+
+    item: str
+    problem: str | None = None
+    existed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A broker's answer for one item: an error code (0 for none), its message, and the value."""
+
+    code: int
+    message: str | None = None
+    value: Any = None
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether asking again may help."""
+        return self.code in TRANSIENT
+
+    @property
+    def problem(self) -> str | None:
+        """The error in words, None if there is none."""
+        return None if self.code == 0 else spelled(self.code, self.message)
+
+
+LEFT_OUT = Answer(-1, "the broker's answer leaves it out")
+
+
+# Errors that pass by themselves: elections, coordinators that load or move, throttling. By number, because the
+# library's own notion of "retriable" includes a topic that does not exist.
+TRANSIENT = frozenset((5, 6, 7, 8, 13, 14, 15, 16, 41, 74, 75, 78, 88, 89))
+
+
+# Not one of those that are asked again.
+UNKNOWN_SERVER_ERROR = -1
+
+
+def spelled(code: int, message: str | None) -> str:
+    """Return an error code of the protocol by name, with what the broker says or what the code means."""
+    error = client_errors.for_code(code)
+    name = getattr(error, "message", None) or f"error {code}"
+    text = message or " ".join((getattr(error, "description", None) or "").split())
+    return f"{name}: {text}" if text else str(name)
+
+
+def found_of(answers: Mapping[K, Answer]) -> Found[K, Any]:
+    """Return values and problems apart."""
+    return Found(
+        {item: answer.value for item, answer in answers.items() if answer.code == 0},
+        {item: str(answer.problem) for item, answer in answers.items() if answer.code},
+    )
+
+
+def item_results(answers: Mapping[Any, Answer]) -> list[ItemResult]:
+    """Return what became of each item of a change."""
+    return [ItemResult(str(item), answer.problem) for item, answer in answers.items()]
+
+
+def refusal_of(alias: str, doing: str, answer: Answer) -> ClusterError:
+    """Return the error to raise for an answer that is one."""
+    error = client_errors.for_code(answer.code)
+    kind = AccessDenied if issubclass(error, client_errors.AuthorizationError) else ClusterError
+    return kind(alias, doing, str(answer.problem))

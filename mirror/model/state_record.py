@@ -1,0 +1,100 @@
+"""Records of the state topic: its name, keys and values in JSON, terms and epochs in headers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+_TERM, _EPOCH = "term", "epoch"
+
+
+# What the leader alone says, the last time it says so. All else is added to what was known, by whomever.
+POSITION_KEY = b'["position",'
+
+
+_TRANSACTIONAL_ID = b'["transactional_id",'
+
+
+OF_THE_LEADER = (
+    POSITION_KEY,
+    b'["runs",',
+    b'["gap",',
+    b'["takeover",',
+    b'["producer"]',
+    b'["run"]',
+    b'["paused"]',
+    _TRANSACTIONAL_ID,
+)
+
+
+# Of these the first record counts, whoever wrote it.
+FIRST_COUNTS = (POSITION_KEY, _TRANSACTIONAL_ID)
+
+
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
+
+# (key, value) of one record of the state topic; without a value it says that the record of that key is gone.
+StateRecord: TypeAlias = tuple[bytes, bytes | None]
+
+
+def term_header(term: int) -> Headers:
+    """Return the headers of what an engine writes into the state topic while it leads the flow in ``term``."""
+    return ((_TERM, b"%d" % term),)
+
+
+def stamped(
+    records: Iterable[StateRecord], term: int | None, at_ms: int, epoch: int | None = None
+) -> list[tuple[bytes, bytes | None, Headers, int]]:
+    """Return records as an engine appends them while it leads the flow in ``term``; None: of no term.
+
+    ``epoch``: of tasks, the number of the epoch that the engine runs them in.
+    """
+    headers = () if term is None else term_header(term)
+    if headers and epoch is not None:
+        headers += ((_EPOCH, b"%d" % epoch),)
+    return [(key, value, headers, at_ms) for key, value in records]
+
+
+def term_of(headers: Headers) -> int | None:
+    """Return the term in which an engine wrote a record with these headers, None if it was no engine."""
+    return _number(headers, _TERM)
+
+
+def epoch_of(headers: Headers) -> int | None:
+    """Return in which epoch of its engine a task wrote a record with these headers.
+
+    None if it was no task, or one of a version that does not say.
+    """
+    return _number(headers, _EPOCH)
+
+
+def _number(headers: Headers, wanted: str) -> int | None:
+    return next((int(value) for name, value in headers if name == wanted and value is not None), None)
+
+
+def state_topic(source_alias: str) -> str:
+    """Return the name of the state topic on the target; like MM2's own names it always uses dots (DED-05)."""
+    return f"mm2-state.{source_alias}.internal"
+
+
+def data_transactional_id(state_topic: str, target_alias: str) -> str:
+    """Return the transactional id with which the producer id of a flow without transactions is obtained (ADR 8)."""
+    return f"{state_topic}.{target_alias}"
+
+
+def unknown_fields(fields: str) -> dict[str, Any]:
+    """Return the fields of a value that an earlier version kept without knowing them."""
+    found: dict[str, Any] = json.loads(fields or "{}")
+    return found
+
+
+def json_record(key: list[Any], value: dict[str, Any]) -> StateRecord:
+    """Return a record of this key and value."""
+    return compact_json(key), compact_json(value)
+
+
+def compact_json(content: Any) -> bytes:
+    """Return JSON without spaces, in UTF-8: keys are compared as bytes."""
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
