@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mirror.config import settings as configuration
+from mirror.config import resolving
 from mirror.config.settings import MirrorSettings
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
@@ -82,7 +82,7 @@ def flowing(east: Cluster, west: Cluster, tmp_path_factory: pytest.TempPathFacto
         copy = TopicPartition(f"{alias}.{topic}", 0)
         # The state topic is there before anything is copied.
         wait_until(lambda: west.offsets([copy], "latest").get(copy), "the first copy", timeout_seconds=120)
-        found = Flowing(file, configuration.load(file), topic, live, resting)
+        found = Flowing(file, resolving.load(file), topic, live, resting)
         # The first checkpoints may be of a time when less was copied than the groups had read: they lie before them.
         wait_until(
             lambda: found.plan(group=f"{live}|{resting}").partitions,
