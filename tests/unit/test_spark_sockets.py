@@ -15,7 +15,7 @@ NAME = f".{'0' * 36}.sock"
 
 
 def test_they_are_in_the_first_folder_whose_name_leaves_room_for_theirs(tmp_path: Path) -> None:
-    short = Path("/tmp")  # noqa: S108  # the one that is always there
+    short = Path("/tmp")  # the one that is always there
     too_long = tmp_path / ("a" * 120)
     too_long.mkdir()
     assert _socket_settings([too_long, short]) == {ENABLED: "true", FOLDER: str(short)}
