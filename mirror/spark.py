@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,6 @@ _SETTINGS: dict[str, str] = {
     # A second attempt of the same task would send, or read, twice.
     "spark.speculation": "false",
     "spark.python.worker.reuse": "true",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.driver.memory": "1g",
     # What tasks are handed, logins among it, would pass through a temporary file.
     "spark.io.encryption.enabled": "true",
@@ -73,6 +72,9 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _PYTHON, _PYTHON_PATH = "spark.pyspark.python", "spark.executorEnv.PYTHONPATH"
 _DRIVER_PORT = "spark.mirror.driver.port"
 _ARCHIVES, _PYTHON_FILES = "spark.archives", "spark.submit.pyFiles"
+_SOCKETS, _SOCKET_FOLDER = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
+# Spark adds "/.", 36 characters and ".sock"; the name of a socket has 107 bytes on Linux, and 103 elsewhere.
+_LONGEST_SOCKET_FOLDER = 103 - len("/.") - 36 - len(".sock")
 
 
 def spark_context(
@@ -135,6 +137,7 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local(master):
         chosen |= _LOCAL_SETTINGS
+        chosen |= _socket_settings((Path(tempfile.gettempdir()), Path("/tmp")))  # noqa: S108  # Java's own choice
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         archive = _class_archive_path()
         if cache.is_whole(archive):
@@ -176,6 +179,19 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
         raise SparkDidNotStart(
             f"Spark's JVM did not start ({error}); is Java 17 or later on the path? Its log is {log}:\n{last_lines}"
         ) from error
+
+
+def _socket_settings(folders: Sequence[Path]) -> dict[str, str]:
+    """Return how Spark and its Python workers talk on this machine: by sockets in the first folder that can have them.
+
+    Of a folder whose name is too long for a socket's, or that cannot be written to, Spark would only say so and end.
+    Where none is left they talk over the loopback address, as they do on the machines of a cluster: the folders of
+    executors have long names (YARN's containers for instance), and are not known here.
+    """
+    for folder in folders:
+        if len(os.fsencode(folder)) <= _LONGEST_SOCKET_FOLDER and os.access(folder, os.W_OK | os.X_OK):
+            return {_SOCKETS: "true", _SOCKET_FOLDER: str(folder)}
+    return {_SOCKETS: "false"}
 
 
 def _ship(context: SparkContext, archives: str | None, modules: str) -> None:

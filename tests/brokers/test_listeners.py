@@ -7,8 +7,10 @@ import http.server
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 from collections import defaultdict
@@ -18,12 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import ScramMechanism
 
 from mirror.config.settings import ClusterSettings
 from mirror.control.tick import now_ms
 from mirror.copier import links
+from mirror.history.reading import read_history
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_errors import ClusterUnreachable
@@ -32,8 +36,9 @@ from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import LogWriter, read_records
 from mirror.kafka.security import UnsecuredTokens, without_files
 from mirror.kafka.versions import FETCH
-from mirror.lab import brokers, clusters, ports, users
+from mirror.lab import brokers, clusters, ports, processes, users
 from mirror.lab.brokers import EmbeddedCluster
+from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
@@ -46,6 +51,8 @@ SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTH_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 SECRET = "wrong-and-secret"
 KNOWN_TO_NOBODY = "Kn0wn-to-nobody"
+# Looking for the right one finds it too.
+WRONG = f"{KNOWN_TO_NOBODY}-nor-to-the-broker"
 TOPIC = "orders"
 
 
@@ -375,7 +382,10 @@ def test_an_engine_leaves_its_passwords_nowhere(
     tmp_path: Path,
     short_folder: Path,
 ) -> None:
-    """Not in its log, topics, files, answers, nor in arguments and environment of its processes."""
+    """Not in its log, topics, files, answers, nor in arguments and environment of its processes.
+
+    Nor in its history, nor in what runbooks leave of it: journal, executed notebook, pages, logs; of a failed one too.
+    """
     topic = unique("orders")
     with Cluster.connect(ClusterSettings("east", {"bootstrap.servers": doors.plain})) as cluster:
         cluster.create_topics([NewTopic(topic, PARTITIONS, 1)])
@@ -388,7 +398,11 @@ def test_an_engine_leaves_its_passwords_nowhere(
     source, target = {"bootstrap.servers": doors.plain}, dict(settings_of("west").client)
     engines = Engines(source, target, topic, unique("shop").replace("-", ""), tmp_path)
     given = "".join(f"{engines.alias}.{key} = {value}\n" for key, value in login_and_key.items())
-    engines.settings = f"{given}mirror.epoch.seconds = 1\nemit.checkpoints.interval.seconds = 1\n"
+    history, runs = tmp_path / "history", tmp_path / "runs"
+    engines.settings = (
+        f"{given}mirror.epoch.seconds = 1\nemit.checkpoints.interval.seconds = 1\n"
+        f"mirror.history.directory = {history}\nmirror.history.interval.seconds = 1\n"
+    )
     elsewhere = {"TMPDIR": str(short_folder), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={short_folder}"}
     engine = engines.start("--status-port", "0", "--log-level", "debug", env=elsewhere)
     try:
@@ -401,6 +415,14 @@ def test_an_engine_leaves_its_passwords_nowhere(
             told = mirror(command, str(engines.file), "--json")
             found[command] = told.stdout + told.stderr
         found["plan --explain"] = mirror("plan", str(engines.file), "--explain").stdout
+        found["reviewed"] = reviewed(engines.file, runs / "reviewed")
+        wrong = engines.file.with_name("wrong.properties")
+        wrong.write_text(engines.file.read_text().replace(f'password="{KNOWN_TO_NOBODY}"', f'password="{WRONG}"'))
+        found["refused"] = reviewed(wrong, runs / "refused")
+        # It names who was refused, how, and where.
+        assert re.search(rf"{engines.alias}.*PLAIN.*ann|{engines.alias}.*ann.*PLAIN", found["refused"]), found[
+            "refused"
+        ]
         children = started_by(psutil.Process(engine.pid).children(recursive=True))
         assert any("mirror.copier.worker_daemon" in each.arguments for each in children)
         found |= {f"process {each.pid}": f"{each.arguments} {each.environment}" for each in children}
@@ -409,9 +431,92 @@ def test_an_engine_leaves_its_passwords_nowhere(
         # Nothing is cleaned up then.
         engine.kill()
     found["log"] = engine.log_path.read_text()
+    found |= texts_below(runs)
+    assert {Path(name).name for name in found} >= {"journal.jsonl", "run.json"}
+    assert any(name.endswith(".ipynb") for name in found)
+    kept = read_history(history)
+    rows = [kept.flows, *(pq.ParquetFile(path).read().to_pandas() for path in kept.partitions)]
+    found["history"] = "".join(each.to_csv() for each in rows)
+    assert topic in found["history"]
     found |= texts_below(short_folder) | written_by(engines.alias, target) | written_by("west", source)
     assert f"mm2-state.{engines.alias}.internal" in found
     assert [where for where, text in found.items() if KNOWN_TO_NOBODY in text] == []
+
+
+def reviewed(file: Path, runs: Path) -> str:
+    """Review a flow by the runbook; return what it said."""
+    done = mirror(
+        *("runbook", "run", "readiness-review", "-p", f"properties_file={file}", "--runs-directory", str(runs)),
+        timeout_seconds=600,
+    )
+    return done.stdout + done.stderr
+
+
+def test_mirror_legacy_leaves_its_passwords_nowhere(
+    doors: Doors,
+    settings_of: Callable[[str], ClusterSettings],
+    west: Cluster,
+    unique: Callable[[str], str],
+    tmp_path: Path,
+    short_folder: Path,
+) -> None:
+    """Not in its log, temporary files, nor in arguments and environment of its processes; nor if it is refused."""
+    topic = unique("orders")
+    with Cluster.connect(ClusterSettings("east", {"bootstrap.servers": doors.plain})) as east:
+        for cluster in (east, west):
+            cluster.create_topics([NewTopic(topic, 1, 1)])
+    login_and_key = as_pem_with_a_passphrase(doors, tmp_path, KNOWN_TO_NOBODY) | {
+        "bootstrap.servers": doors.both,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "group.id": topic,
+        "auto.offset.reset": "earliest",
+    }
+    target = dict(settings_of("west").client)
+    with closing(LogWriter({"bootstrap.servers": doors.plain}, alias="east")) as writer:
+        writer.append(topic, 0, [(None, b"1", (), now_ms())])
+    (tmp_path / "producer.properties").write_text(lines_of(target))
+
+    def start(name: str, password: str) -> ManagedProcess:
+        file = tmp_path / f"{name}.properties"
+        login = f'{PLAIN_LOGIN} required username="ann" password="{password}";'
+        file.write_text(lines_of(login_and_key | {"sasl.jaas.config": login}))
+        options = ["--consumer.config", str(file), "--producer.config", str(tmp_path / "producer.properties")]
+        argv = [sys.executable, "-m", "mirror", "legacy", *options, "--include", topic]
+        elsewhere = {"TMPDIR": str(short_folder), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={short_folder}"}
+        return processes.start(tmp_path, name, argv, env=elsewhere, owner_pid=os.getpid())
+
+    found: dict[str, str] = {}
+    known, refused = start("known", KNOWN_TO_NOBODY), start("refused", WRONG)
+    try:
+        copy = TopicPartition(topic, 0)
+        wait_until(
+            lambda: ends_of(target, [copy])[copy],
+            "the copy",
+            timeout_seconds=300,
+            until=lambda end: end == 1 or not known.is_alive(),
+        )
+        assert known.is_alive(), known.log_tail(40)
+        wait_until(
+            lambda: "uthentication" in refused.log_path.read_text(), "the refusal to be told", timeout_seconds=300
+        )
+        for each in (known, refused):
+            children = started_by(psutil.Process(each.pid).children(recursive=True)) if each.is_alive() else []
+            found |= {f"process {child.pid}": f"{child.arguments} {child.environment}" for child in children}
+        assert found
+        found |= texts_below(short_folder)
+    finally:
+        # Nothing is cleaned up then.
+        known.kill()
+        refused.kill()
+    found |= texts_below(short_folder)
+    found |= {each.name: each.log_path.read_text() for each in (known, refused)}
+    assert [where for where, text in found.items() if KNOWN_TO_NOBODY in text] == []
+
+
+def lines_of(properties: dict[str, str]) -> str:
+    """Write properties down as a file has them."""
+    return "".join(f"{key} = {value}\n" for key, value in properties.items())
 
 
 def written_by(alias: str, client: dict[str, str]) -> dict[str, str]:
