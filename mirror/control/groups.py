@@ -17,7 +17,7 @@ from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
-from mirror.model.state_record import StateRecord, state_topic
+from mirror.model.state_record import StateRecord, stamped, state_topic
 from mirror.model.state_values import no_placement_record, placement_record
 
 # Puts records into the state topic of the flow, acknowledged.
@@ -175,12 +175,14 @@ def apply_group_writes(
     return tuple(writes)
 
 
-def recorder(settings: FlowSettings, writer: LogWriter, clock: Clock = now_ms) -> Recorder:
-    """Return who puts records into the state topic of a flow, by a writer to its target."""
+def recorder(settings: FlowSettings, writer: LogWriter, clock: Clock = now_ms, *, term: int | None = None) -> Recorder:
+    """Return who puts records into the state topic of a flow, by a writer to its target.
+
+    ``term``: in which an engine says it that leads the flow; None: it is somebody else who does.
+    """
 
     def record(records: Sequence[StateRecord]) -> None:
-        at_ms = clock()
-        writer.append(state_topic(settings.flow.source), 0, [(*each, (), at_ms) for each in records])
+        writer.append(state_topic(settings.flow.source), 0, stamped(records, term, clock()))
 
     return record
 
