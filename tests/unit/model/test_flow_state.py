@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.checkpoint import CheckpointedCopy, CopyId
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.leader_epochs import EpochEnd
@@ -20,6 +21,7 @@ from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, SparseOffsetMap
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, PauseWish
 from mirror.model.placement import Placement
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord, state_topic
@@ -36,7 +38,10 @@ from mirror.model.state_values import (
     checkpointed_record,
     chunk_record,
     claim_record,
+    failover_record,
     no_chunk_record,
+    pause_record,
+    pause_report_record,
     placement_record,
     producer_asked_for_record,
     quota_record,
@@ -47,7 +52,7 @@ from mirror.model.state_values import (
 )
 from mirror.model.translation import Exact, TooOld
 
-ORDERS = TopicPartition("orders", 3)
+ORDERS, BILLS = TopicPartition("orders", 3), TopicPartition("bills", 0)
 ANN = Acl(Resource.TOPIC, Pattern.LITERAL, "orders", "User:ann", "*", Operation.READ, Permission.ALLOW)
 
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
@@ -570,7 +575,31 @@ KINDS = {
         b'["producer"]',
         b'{"producer_id":12,"epoch":3,"transactional_id":"an id"}',
     ),
-    "source": (source_record("an id"), b'["source"]', b'{"cluster_id":"an id"}'),
+    "source": (
+        source_record("an id", ["a:9092", "b:9092"]),
+        b'["source"]',
+        b'{"cluster_id":"an id","brokers":["a:9092","b:9092"]}',
+    ),
+    "failover": (
+        failover_record(FailoverEntry("a run", "planned", Phase.RETURNING, "host /runs/1", 5, ("a file",))),
+        b'["failover","a run"]',
+        b'{"mode":"planned","phase":"returning","where":"host /runs/1","at_ms":5,"fences":["a file"]}',
+    ),
+    "pause": (
+        pause_record(PauseWish("a wish", "orders.*", True, "ann", 5)),
+        b'["pause","orders.*"]',
+        b'{"wish":"a wish","paused":true,"by":"ann","at_ms":5}',
+    ),
+    "paused": (
+        pause_report_record(
+            PauseReport("an engine", ("a wish",), frozenset({ORDERS}), {BILLS: "why"}, frozenset({BILLS}), "no right")
+        ),
+        b'["paused"]',
+        (
+            b'{"engine":"an engine","wishes":["a wish"],"busy":{"orders":[3]},"unsettled":[["bills",0,"why"]],'
+            b'"unrefused":{"bills":[0]},"weakness":"no right"}'
+        ),
+    ),
     "run": (
         RunReport("DEGRADED", ("a reason",), 5, ("a note",), {ORDERS: "why"}).record(),
         b'["run"]',
