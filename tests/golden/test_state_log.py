@@ -15,7 +15,6 @@ from mirror.model.state_record import OF_THE_LEADER, StateRecord, stamped, term_
 from mirror.model.state_values import (
     WrittenAs,
     no_chunk_record,
-    no_placement_record,
     no_standby_record,
     pause_record,
     producer_asked_for_record,
@@ -23,7 +22,7 @@ from mirror.model.state_values import (
     transactional_id_record,
 )
 from tests.golden.state_log import portable, reading
-from tests.unit.model.test_flow_state import BILLS, KINDS
+from tests.unit.model.state_records import BILLS, KINDS
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "state_log.json").read_text())
 TERM, EPOCH = 3, 7

@@ -17,8 +17,7 @@ from mirror.scenario.folder import RunFolder
 from mirror.scenario.judging import Evidence, Judgement
 from mirror.scenario.outcome import RunOutcome
 from mirror.scenario.plan import plan_run
-from tests.unit.scenario.builders import small
-from tests.unit.scenario.test_judging import FOUND
+from tests.unit.scenario.builders import FOUND, small
 
 LATE, UNREAD = "west east.orders-0: p:9 is not there", "west east.orders-0, group billing: 2 records"
 PLACES = SimpleNamespace(group="billing", places=(Place("east", "orders"),))
