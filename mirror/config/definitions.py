@@ -23,6 +23,15 @@ class Oversized(StrEnum):
     """It goes to a topic of its own, and the copy goes on behind it."""
 
 
+class Offsets(StrEnum):
+    """Which offsets the records of a copy have."""
+
+    TRANSLATED = "translated"
+    """The target's own; positions are translated."""
+    SAME = "same"
+    """Those of their originals, on any target: what has no record is filled (ADR 13)."""
+
+
 class WildcardAcls(StrEnum):
     """What becomes of ACLs on all topics, groups or transactional ids, written ``*`` (ACL-06)."""
 
@@ -147,6 +156,15 @@ ENGINE: Final = by_name(
             Importance.LOW,
             one_of(*(choice.value for choice in Oversized)),
         ),
+        Definition(
+            "mirror.offsets",
+            Type.STRING,
+            Offsets.TRANSLATED.value,
+            Importance.LOW,
+            one_of(*(choice.value for choice in Offsets)),
+        ),
+        Definition("mirror.offsets.topics", Type.LIST, (".*",), Importance.LOW),
+        Definition("mirror.offsets.pad.limit", Type.LONG, 1_000_000_000, Importance.LOW, at_least(0)),
         Definition("mirror.acls.prefixed", Type.BOOLEAN, False, Importance.LOW),
         Definition("mirror.acls.groups", Type.BOOLEAN, False, Importance.LOW),
         Definition("mirror.acls.transactional.ids", Type.BOOLEAN, False, Importance.LOW),
@@ -192,6 +210,9 @@ ENGINE_OF_A_FLOW: Final = frozenset(
     {
         "mirror.gaps",
         "mirror.mirrored.records",
+        "mirror.offsets",
+        "mirror.offsets.pad.limit",
+        "mirror.offsets.topics",
         "mirror.oversized.records",
         *(name for name in ENGINE if name.startswith("mirror.acls.")),
     }

@@ -21,6 +21,7 @@ from mirror.config.definitions import (
     TRANSACTIONAL_PRODUCER,
     WORKER,
     MirroredRecords,
+    Offsets,
     Oversized,
     WildcardAcls,
 )
@@ -41,6 +42,7 @@ from mirror.config.settings import (
     FlowSettings,
     HistorySettings,
     MirrorSettings,
+    SameOffsets,
     TransactionSettings,
 )
 from mirror.config.transforms import read_chain, require_functions
@@ -215,6 +217,7 @@ def flow_settings(
         ),
         transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
         acls=_acls(_Keys(config, ENGINE, config.engine(flow), flow)),
+        same_offsets=_same_offsets(_Keys(config, ENGINE, config.engine(flow), flow)),
         discovery_seconds=_discovery_seconds(source, engine),
     )
 
@@ -236,6 +239,12 @@ def _acls(keys: _Keys) -> AclSettings:
         scram_users=keys.get("mirror.acls.scram.users"),
         client_quotas=keys.get("mirror.acls.client.quotas"),
     )
+
+
+def _same_offsets(keys: _Keys) -> SameOffsets | None:
+    offsets, topics, limit = (keys.get(f"mirror.offsets{name}") for name in ("", ".topics", ".pad.limit"))
+    _require_patterns(keys, "mirror.offsets.topics", topics)
+    return SameOffsets(PatternList(topics), limit) if Offsets(offsets) is Offsets.SAME else None
 
 
 def _fetch_limits(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> FetchLimits:

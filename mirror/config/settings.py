@@ -11,7 +11,7 @@ from mirror.config.definitions import MirroredRecords, Oversized, WildcardAcls
 from mirror.config.fetching import FetchLimits
 from mirror.model.flow import Flow
 from mirror.model.parked import parked_topic
-from mirror.model.patterns import ConfigPropertyFilter, PatternFilter
+from mirror.model.patterns import ConfigPropertyFilter, PatternFilter, PatternList
 from mirror.model.plugins import CustomFilter
 from mirror.model.topics import Generation, ReplicationPolicy, replicates
 from mirror.model.transforms.chain import Chain, TopicTransform
@@ -139,6 +139,9 @@ class FlowSettings:
     acls: AclSettings
     """What is done about ACLs beyond MirrorMaker's rules."""
 
+    same_offsets: SameOffsets | None = None
+    """Given where ``mirror.offsets`` is ``same``, for this flow or for all."""
+
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     """How much of the source is read at once."""
 
@@ -248,6 +251,22 @@ class AclSettings:
     remove_revoked: bool = False
     scram_users: bool = False
     client_quotas: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SameOffsets:
+    """Of which topics the copies have the source's offsets (``mirror.offsets = same``).
+
+    Parameters
+    ----------
+    topics
+        ``mirror.offsets.topics``: names on the source; positions in the others are translated
+    pad_limit
+        ``mirror.offsets.pad.limit``: at most so many offsets are filled before the start of a partition
+    """
+
+    topics: PatternList
+    pad_limit: int
 
 
 @dataclass(frozen=True, slots=True)

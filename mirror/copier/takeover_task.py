@@ -15,10 +15,11 @@ from mirror.copier.epoch_channel import EpochChannelListener
 from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.links import Cluster
 from mirror.copier.mirrored import Mirrored, Undecided
+from mirror.copier.placing import always, look_up
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
 from mirror.copier.takeover import Found, SourceLog, Unclear
 from mirror.copier.takeover_record import taken
-from mirror.copier.task import always, look_up, not_begun
+from mirror.copier.task import not_begun
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import LATEST, Channel, View

@@ -22,17 +22,27 @@ from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import now_ms
 from mirror.copier.work import OthersUntil
+from mirror.engine.known_producers import (
+    KnownProducers,
+    batch_position,
+    expected_batch,
+    is_begun,
+    is_next,
+    key_of,
+    knows_ids,
+    producer_of,
+    raised_producer,
+)
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.coordinator import Unended
 from mirror.kafka.log import LogWriter
-from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
-from mirror.model.position import NextBatch, Position
+from mirror.model.position import Position
 from mirror.model.state_record import StateRecord, data_transactional_id, stamped, state_topic
 from mirror.model.state_values import (
     DataProducer,
@@ -51,8 +61,6 @@ _ENDING_SECONDS = 0.5
 _ABORTING_SECONDS = 2.0
 # A cluster that has no coordinator for so long is not asked for one before it is restarted or has lost a leader.
 _COORDINATOR_SECONDS = 10.0
-# The largest epoch that a producer id can have, less one that brokers keep for themselves.
-_LAST_EPOCH = 2**15 - 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +168,7 @@ class FlowProducers:
         ConnectionFailed
             if the cluster cannot be asked now.
         """
-        if self._is_taken or _is_begun(state) or _knows_ids(state):
+        if self._is_taken or is_begun(state) or knows_ids(state):
             return False
         channel = Channel(self._flow.target, self._client)
         try:
@@ -201,7 +209,7 @@ class FlowProducers:
             self._new_ids.clear()
         usual = self._usual_epoch(log.state, term)
         # What was found once this engine has raised itself since.
-        self._was_used_before = self._was_used_before and not _is_begun(log.state)
+        self._was_used_before = self._was_used_before and not is_begun(log.state)
         self._asked += 1
         self.used_meanwhile.clear()
         channel = Channel(self._flow.target, self._client)
@@ -221,7 +229,7 @@ class FlowProducers:
             is_first = known is None and self._data.epoch == 0
             self._was_used_before |= self._data.epoch > usual
             self._is_taken = True
-            return TakenProducers(slots, _producer(self._data), is_first, unended, self._was_used_before)
+            return TakenProducers(slots, producer_of(self._data), is_first, unended, self._was_used_before)
         finally:
             channel.close()
 
@@ -231,9 +239,9 @@ class FlowProducers:
         The id of the source cluster is written behind all that taking an id writes, so without it an engine may have
         been killed right behind that: one for each term. A request that was not answered may have raised it too.
         """
-        if _is_begun(state) or self._is_taken:
+        if is_begun(state) or self._is_taken:
             return math.inf
-        return term - 1 + self._asked if _knows_ids(state) else self._asked
+        return term - 1 + self._asked if knows_ids(state) else self._asked
 
     def next_producer(self, term: int) -> Producer:
         """Return the producer of what is written outside of transactions, with the next epoch.
@@ -250,7 +258,7 @@ class FlowProducers:
             channel.close()
         self._former = before
         self._take_unrefused(before, self._data)
-        return _producer(self._data)
+        return producer_of(self._data)
 
     @property
     def has_sent_unrefused(self) -> bool:
@@ -321,7 +329,8 @@ class FlowProducers:
             each: OthersUntil(ends[each], leader_epochs[each])
             for each, producers in known.items()
             if leader_epochs[each] >= 0
-            and [_batch_position(one) for one in producers if one.producer_id in writers] == [_expected(expected[each])]
+            and [batch_position(one) for one in producers if one.producer_id in writers]
+            == [expected_batch(expected[each])]
         }
 
     def fence(self, partitions: Set[TopicPartition]) -> dict[TopicPartition, str]:
@@ -357,12 +366,12 @@ class FlowProducers:
     def _await_ends(self, channel: Channel) -> dict[TopicPartition, str]:
         """See which transactions have ended meanwhile; return where the others have not."""
         for each, last in list(self._unended.items()):
-            found = self._take_id(channel, each, _Known(left={last.key}))
+            found = self._take_id(channel, each, KnownProducers(left={last.key}))
             if isinstance(found, Unended):
                 self._unended[each] = self._waiting(channel, found)
             else:
                 del self._unended[each]
-                if each in self._mm2s and not _is_next(found, last):
+                if each in self._mm2s and not is_next(found, last):
                     self.used_meanwhile.add(each)
                 self._append([transactional_id_record(each, self._since_ms(each))], self._term)
         return {
@@ -377,7 +386,7 @@ class FlowProducers:
             return {}
         # A partition without enough replicas would keep the transaction open, and the others from the next one.
         sick = partition_state.unable_to_append(channel, partitions)
-        refused = sick | coordinator.abort_empty(channel, self.data_id, _producer(data), partitions - sick.keys())
+        refused = sick | coordinator.abort_empty(channel, self.data_id, producer_of(data), partitions - sick.keys())
         lacking = {topic for topic in {each.topic for each in refused} if not channel.has_topic(topic)}
         # A broker that lags does not know one yet that was just created, and is asked about it again.
         gone, self._lacking = lacking & self._lacking, lacking
@@ -415,11 +424,11 @@ class FlowProducers:
                 break
             for each in sorted(unfenced):
                 left = {before[each]} if each in before else set()
-                known_of = _Known(left)
+                known_of = KnownProducers(left)
                 if (last := given_up.get(each)) is not None:
-                    known_of = _Known(left | {_key(last)}, _key(last))
+                    known_of = KnownProducers(left | {key_of(last)}, key_of(last))
                 elif (used := state.written_as.get(each)) is not None:
-                    known_of = _Known(left, used.key, is_alone=is_alone and used.term < term)
+                    known_of = KnownProducers(left, used.key, is_alone=is_alone and used.term < term)
                 if each in self._mm2s and known_of.written_as is not None:
                     known_of = replace(known_of, was_last=self._is_last(channel, each, known_of.written_as, state))
                 try:
@@ -437,7 +446,7 @@ class FlowProducers:
             state = log.poll()
         self._unended = {each: self._waiting(channel, last) for each, last in self._unended.items()}
         marks = {each: last.key for each, last in self._unended.items()}
-        written = {each: WrittenAs(*_key(producers[each]), term) for each in own}
+        written = {each: WrittenAs(*key_of(producers[each]), term) for each in own}
         changed = sorted({*before, *marks, *written})
         self._registered = state.registered
         self._append(
@@ -480,13 +489,13 @@ class FlowProducers:
         names = (f"{self._prefix}{number}" for number in itertools.count())
         return tuple(itertools.islice((each for each in names if each not in unended), self._slots))
 
-    def _take_id(self, channel: Channel, transactional_id: str, known: _Known) -> Producer | Unended:
+    def _take_id(self, channel: Channel, transactional_id: str, known: KnownProducers) -> Producer | Unended:
         """Take a transactional id over, or return its last transaction if that has not ended and need not have.
 
         While such a one is not decided yet, as when the coordinator's own log waits for a dead replica, this is refused
         soon.
         """
-        if known == _Known():
+        if known == KnownProducers():
             return coordinator.take_over(channel, transactional_id, self._timeout_ms)
         patience = _ENDING_SECONDS if known.left else _ABORTING_SECONDS
         try:
@@ -502,7 +511,7 @@ class FlowProducers:
         if known is None:
             # Killed before it can write down the answer, a new flow's engine is not taken for one before it.
             self._append([producer_asked_for_record(self.data_id)], term)
-        found = self._fenced_producer(channel, known) or _raised(channel, known)
+        found = self._fenced_producer(channel, known) or raised_producer(channel, known)
         new = [] if known is not None and known.producer_id == found.producer_id else [found.producer_id]
         now = now_ms()
         self._append([*(writer_record(each, now) for each in new), found.record()], term)
@@ -572,88 +581,3 @@ class FlowProducers:
             )
         except WaitTimeout as problem:
             raise BrokerRefused(f"{self._flow.target}: {problem}", WaitTimeout) from problem
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known of a transactional id that is to be taken over.
-
-    Attributes
-    ----------
-    left
-        its transactions, by producer id and epoch, behind which nobody writes with the id.
-    written_as
-        the producer id and epoch with which it was written last.
-    is_alone
-        whether whoever wrote with that may write no more.
-    was_last
-        whether it is known, of an id that others use too, that nobody had written with it since, until it was taken
-        over.
-    """
-
-    left: Set[tuple[int, int]] = frozenset()
-    written_as: tuple[int, int] | None = None
-    is_alone: bool = False
-    was_last: bool = True
-
-    def is_nobodys(self, last: Unended) -> bool:
-        """Whether nobody can write with the id any more once its last transaction has ended.
-
-        Aborted because the id was taken over, or by the cluster because it took too long, a transaction ends with the
-        next epoch, which fences whoever had begun it. To be committed with that one it is another engine's, which has
-        taken the id meanwhile and may go on with it; so is one that Java MirrorMaker, with an id that it shares, has
-        aborted itself.
-        """
-        if self.written_as is not None and self.was_last:
-            producer_id, epoch = self.written_as
-            if last.is_aborted and last.key == (producer_id, epoch + 1):
-                return True
-        return last.key in self.left or (self.is_alone and last.key == self.written_as)
-
-
-def _is_begun(state: FlowState) -> bool:
-    """Whether a state topic says of which source it is, or how far that is copied."""
-    return bool(state.source_id or state.positions)
-
-
-def _knows_ids(state: FlowState) -> bool:
-    """Whether a state topic says that an engine has had the flow's ids, or was about to ask for them."""
-    return bool(state.writers or state.registered or state.is_producer_asked_for)
-
-
-def _is_next(found: Producer, last: Unended) -> bool:
-    """Whether an id was taken over by nobody else since its transaction: each time that it is, it has the next epoch.
-
-    Behind the last epoch that there is comes another producer id, with the first one.
-    """
-    if last.epoch >= _LAST_EPOCH:
-        return found.producer_id != last.producer_id and found.epoch == 0
-    return _key(found) == (last.producer_id, last.epoch + 1)
-
-
-def _key(producer: Producer) -> tuple[int, int]:
-    return producer.producer_id, producer.epoch
-
-
-def _batch_position(producer: ActiveProducer) -> tuple[int, int, int]:
-    return producer.producer_id, producer.epoch, producer.last_sequence
-
-
-def _expected(batch: NextBatch) -> tuple[int, int, int]:
-    """Return how the leader knows a producer that has written nothing since; -1: nothing in its epoch.
-
-    After 2**31 records sequences begin again at 0; that looks as if nothing were written, and is not taken for known.
-    """
-    return batch.producer_id, batch.epoch, batch.sequence - 1
-
-
-def _producer(data: DataProducer) -> Producer:
-    return Producer(data.producer_id, data.epoch)
-
-
-def _raised(channel: Channel, known: DataProducer | None) -> DataProducer:
-    """Return the known producer with the next epoch, or one with a new id."""
-    if known is None or known.transactional_id or known.epoch >= _LAST_EPOCH:
-        new = channel.new_producer()
-        return DataProducer(new.producer_id, new.epoch)
-    return DataProducer(known.producer_id, known.epoch + 1)

@@ -9,6 +9,7 @@ from mirror.config.properties import read
 from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.security import UnsupportedSetting
+from mirror.model.flow import Flow
 
 
 class SameCluster(ConfigError):
@@ -21,6 +22,10 @@ class TooFewBrokers(ConfigError):
 
 class NotReachable(ConfigError):
     """A cluster does not answer at the address that the file gives."""
+
+
+class NotCarriedOut(ConfigError):
+    """The file asks for something that is planned and not carried out yet."""
 
 
 def place_of(path: Path, alias: str, key: str = "bootstrap.servers") -> tuple[int | None, str]:
@@ -47,3 +52,15 @@ def unusable(path: Path, problem: UnsupportedSetting) -> ConfigError:
     """Return what is wrong with a client property of a cluster, with its place in the file."""
     line, key = place_of(path, problem.alias, problem.key) if problem.alias else (None, problem.key)
     return ConfigError(path, line, key, problem.said)
+
+
+def refused_offsets(path: Path, flow: Flow) -> NotCarriedOut:
+    """Return that no engine copies with the source's offsets yet, with the place in the file that asks for it."""
+    file, key = read(path), "mirror.offsets"
+    given = next((form for form in (f"{flow}.{key}", key) if file.line_of(form) is not None), key)
+    return NotCarriedOut(
+        path,
+        file.line_of(given),
+        given,
+        "this release plans copies with the source's offsets (mirror plan) and makes none yet; write translated",
+    )

@@ -38,7 +38,7 @@ from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
-from mirror.engine.refusals import SameCluster, TooFewBrokers, not_reachable, place_of
+from mirror.engine.refusals import SameCluster, TooFewBrokers, not_reachable, place_of, refused_offsets
 from mirror.engine.run_log import logger_of
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
@@ -104,7 +104,7 @@ class Engine:
         Raises
         ------
         ConfigError
-            if no flow is left, or logins would go over a network as they are.
+            if no flow is left, one asks for what no engine does yet, or logins would go over a network as they are.
         """
         unknown = sorted(set(clusters) - set(settings.clusters))
         if unknown:
@@ -115,6 +115,9 @@ class Engine:
             raise ConfigError(
                 settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
             )
+        for each in self._flows:
+            if each.enabled and each.same_offsets is not None:
+                raise refused_offsets(settings.path, each.flow)
         clients = [client for flow in self._flows for client in (flow.source_consumer, flow.target_producer)]
         try:
             conf = with_encryption(master, spark_conf or {}, has_secrets=any(map(holds_secrets, clients)))

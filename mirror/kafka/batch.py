@@ -390,6 +390,13 @@ def _nullable(data: bytes, position: int) -> tuple[bytes | None, int]:
     return data[position : position + length], position + length
 
 
+def varint(number: int) -> bytes:
+    """Return a number as records hold it: zigzag, seven bits a byte."""
+    out = bytearray()
+    _write_varint(out, number)
+    return bytes(out)
+
+
 def _write_varint(out: bytearray, number: int) -> None:
     value = (number << 1) ^ (number >> 63)
     while value > 0x7F:

@@ -345,7 +345,7 @@ def add_partitions_request(
 ) -> bytes:
     """Return the frame that adds partitions to the transaction, which begins with the first."""
     request = _adding(transactional_id, producer, partitions)
-    return _framed(request, ADD_PARTITIONS_TO_TXN.newest, correlation)
+    return framed(request, ADD_PARTITIONS_TO_TXN.newest, correlation)
 
 
 def _adding(transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]) -> Any:
@@ -379,7 +379,7 @@ def commit_request(correlation: int, transactional_id: str, producer: Producer) 
         producer_epoch=producer.epoch,
         committed=True,
     )
-    return _framed(request, END_TXN.newest, correlation)
+    return framed(request, END_TXN.newest, correlation)
 
 
 def parse_committed(frame: memoryview) -> int:
@@ -388,7 +388,8 @@ def parse_committed(frame: memoryview) -> int:
     return code
 
 
-def _framed(request: Any, version: int, correlation: int) -> bytes:
+def framed(request: Any, version: int, correlation: int) -> bytes:
+    """Return a request of kafka-python's as a frame, for a connection that is asked without it."""
     request.API_VERSION = version
     request.with_header(correlation, "mirror")
     framed: bytes = request.encode(header=True, framed=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.copier import loop, task
+from mirror.copier import loop, placing
 from mirror.copier.tail_match import Batch
 from mirror.kafka import partition_state
 from mirror.kafka.channel import Channel
@@ -24,7 +24,7 @@ OTHERS = 40_000_000
 def matched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Sizes of the batches of the target that are read to find out where to begin."""
     sizes: list[int] = []
-    read_batches = task.read_batches
+    read_batches = placing.read_batches
 
     def reading(
         channel: Channel, partition: TopicPartition, start: int, end: int, *, read_committed: bool = False
@@ -34,7 +34,7 @@ def matched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
                 sizes.append(len(content))
             yield content, header
 
-    monkeypatch.setattr(task, "read_batches", reading)
+    monkeypatch.setattr(placing, "read_batches", reading)
     return sizes
 
 
@@ -169,7 +169,7 @@ def test_a_long_tail_is_matched_piece_by_piece_while_others_are_copied(
     A target as old as Kafka 2.7 does not tell what its producers have written last.
     """
     monkeypatch.setattr(partition_state, "active_producers", lambda *_: ({}, {}))
-    monkeypatch.setattr(task, "_MATCH_SECONDS", 0.02)
+    monkeypatch.setattr(placing, "_MATCH_SECONDS", 0.02)
     copying = new_copying(partitions=2)
     (long, long_copy), (short, _) = copying.pairs.items()
     for source in copying.pairs:

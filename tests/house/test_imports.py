@@ -36,11 +36,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The library for applications: no engine behind it, and nothing a replicator needs.
     "client": {"model", "config", "kafka"},
 }
+MAY_IMPORT["same_offsets"] = {"model", "kafka"}
 MAY_IMPORT |= {
     room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark", "no_spark"}
     for room in ("copier", "control", "proof", "lab")
 }
 MAY_IMPORT["copier"] |= {"clock", "spark_conf"}
+MAY_IMPORT["control"] |= {"same_offsets"}
 MAY_IMPORT["lab"] |= {"signals", "tables", "terminal"}
 MAY_IMPORT["engine"] = {
     "clock",

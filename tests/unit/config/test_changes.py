@@ -113,6 +113,7 @@ def test_what_is_taken_is_in_effect_and_told_with_its_line(key: str) -> None:
     [
         "mirror.tasks = 3",
         "mirror.gaps = stop",
+        "mirror.offsets = same",
         "mirror.compatibility = 3.9",
         "mirror.status.port = 8083",
         "mirror.leader.timeout.seconds = 9",

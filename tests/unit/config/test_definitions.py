@@ -91,4 +91,5 @@ def test_a_required_key_must_be_given() -> None:
 
 def test_the_engine_s_defaults_are_allowed_values() -> None:
     for key in ENGINE.values():
-        assert key.parse(str(key.default)) == key.default
+        written = ", ".join(key.default) if key.type is Type.LIST else str(key.default)
+        assert key.parse(written) == key.default

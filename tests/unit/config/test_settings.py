@@ -11,8 +11,9 @@ import pytest
 from mirror.config.errors import ConfigError
 from mirror.config.fetching import FetchLimits
 from mirror.config.resolving import load
-from mirror.config.settings import MirrorSettings
+from mirror.config.settings import MirrorSettings, SameOffsets
 from mirror.model.flow import Flow
+from mirror.model.patterns import PatternList
 from mirror.model.topics import DefaultReplicationPolicy, Generation, IdentityReplicationPolicy
 
 GOOD = ("clusters = A, B", "A.bootstrap.servers = a:9092", "B.bootstrap.servers = b:9092", "A->B.enabled = true")
@@ -132,6 +133,23 @@ def test_whether_a_gap_stops_the_copy_is_said_for_all_flows_or_for_one(file: Pat
     assert stops("mirror.gaps = stop", "A->B.mirror.gaps = continue") == [False, True]
 
 
+def test_the_source_s_offsets_are_asked_for_all_flows_or_for_one_and_for_some_topics(file: Path) -> None:
+    def same(*lines: str) -> list[SameOffsets | None]:
+        flows = settings(file, "B->A.enabled = true", *lines).enabled_flows
+        return [flow.same_offsets for flow in sorted(flows, key=lambda flow: flow.flow)]
+
+    everything = SameOffsets(PatternList((".*",)), 1_000_000_000)
+    assert same() == same("mirror.offsets = translated", "mirror.offsets.pad.limit = 7") == [None, None]
+    assert same("mirror.offsets = same") == [everything, everything]
+    assert same("A->B.mirror.offsets = same") == [everything, None]
+    assert same("mirror.offsets = same", "B->A.mirror.offsets = translated") == [everything, None]
+    some = ("A->B.mirror.offsets.topics = orders, bills.*", "mirror.offsets.pad.limit = 0")
+    assert same("mirror.offsets = same", *some) == [
+        SameOffsets(PatternList(("orders", "bills.*")), 0),
+        SameOffsets(PatternList((".*",)), 0),
+    ]
+
+
 def test_a_cluster_may_be_called_like_the_engine_s_keys_begin(file: Path) -> None:
     file.write_text(
         "clusters = mirror,B\nmirror.bootstrap.servers = m:1\nB.bootstrap.servers = b:1\nmirror->B.enabled=true"
@@ -186,6 +204,9 @@ def test_settings_survive_pickling_and_cannot_be_changed(file: Path) -> None:
         ("mirror.oversized.records = skip", None, "stop, park"),
         ("A->B.mirror.oversized.records = skip", None, "stop, park"),
         ("A->B.mirror.tasks = 3", None, "mirror.oversized.records"),
+        ("mirror.offsets = equal", None, "translated, same"),
+        ("A->B.mirror.offsets.topics = (orders", None, "unclosed group"),
+        ("mirror.offsets.pad.limit = -1", None, "0"),
         ("mirror.takeover = guess", None, "position"),
         ("mirror.gaps = ignore", None, "continue, stop"),
         ("A->B.mirror.gaps = ignore", None, "continue, stop"),

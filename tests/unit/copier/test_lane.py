@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.copier.lane import BACKLOG_BYTES, MERGED_BYTES, SMALL_BATCH_BYTES, CopiedBatch, Lane
+from mirror.copier.lane import BACKLOG_BYTES, Lane
+from mirror.copier.merging import MERGED_BYTES, SMALL_BATCH_BYTES, CopiedBatch
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import batch

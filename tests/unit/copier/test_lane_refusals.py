@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.copier import lane as module
-from mirror.copier.lane import Lane, Merging
+from mirror.copier.lane import Lane
+from mirror.copier.merging import MERGED_BYTES, SMALL_BATCH_BYTES, CopiedBatch, Merging
 from mirror.copier.work import Handover
 from mirror.model.flow_state import FlowState
 from mirror.model.position import Position
@@ -16,7 +16,7 @@ from tests.unit.copier.lanes import OURS, new_lane, send_all, take
 
 TOO_LARGE, LIST_TOO_LARGE, OUT_OF_ORDER, INVALID_EPOCH, INVALID_STATE, INVALID_RECORD = 10, 18, 45, 47, 48, 87
 # No batch with such a record is merged with another.
-LARGE = b"x" * module.SMALL_BATCH_BYTES
+LARGE = b"x" * SMALL_BATCH_BYTES
 
 
 def lane_of(*, is_watched: bool, sequence: int, end: int = 10) -> Lane:
@@ -136,10 +136,10 @@ def test_batches_are_merged_up_to_the_limits_and_no_further() -> None:
     """The line's, the one for small batches, and what was learned from refusals."""
     merging = Merging(OURS, lambda *_: False)
 
-    def piece(size: int) -> module.CopiedBatch:
-        return module.CopiedBatch(memoryview(bytearray(size)), ((0, 1),), 1, 0, (0, 0))
+    def piece(size: int) -> CopiedBatch:
+        return CopiedBatch(memoryview(bytearray(size)), ((0, 1),), 1, 0, (0, 0))
 
-    small, most = module.SMALL_BATCH_BYTES - 1, module.MERGED_BYTES
+    small, most = SMALL_BATCH_BYTES - 1, MERGED_BYTES
     assert merging.fits(piece(small), most - 500, piece(500), 0)
     assert not merging.fits(piece(small), most - 499, piece(500), 0)
     assert not merging.fits(piece(small + 1), 1000, piece(500), 0)

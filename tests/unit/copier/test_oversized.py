@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.copier.lane import SMALL_BATCH_BYTES, Lane
+from mirror.copier.lane import Lane
+from mirror.copier.merging import SMALL_BATCH_BYTES
 from mirror.copier.tail_match import Batch, Matched, match_tail
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch

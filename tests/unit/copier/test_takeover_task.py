@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mirror.copier import takeover_task
+from mirror.copier.placing import always
 from mirror.copier.resume import Refused
-from mirror.copier.task import always
 from mirror.copier.work import PartitionWork
 from mirror.kafka.log import NewRecord
 from mirror.model.gap import Gap, GapKind

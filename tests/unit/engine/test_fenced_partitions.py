@@ -11,7 +11,7 @@ import kafka.errors
 import pytest
 
 from mirror.copier.work import OthersUntil
-from mirror.engine import flow_producers
+from mirror.engine import flow_producers, known_producers
 from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.batch import LARGEST_SEQUENCE, Producer
 from mirror.kafka.channel import LATEST, View
@@ -259,8 +259,8 @@ def test_only_a_producer_that_nobody_has_had_is_the_first(
         (None, Producer(90, 0)),
         (DataProducer(7, 3), Producer(7, 4)),
         (DataProducer(7, 3, "id"), Producer(90, 0)),
-        (DataProducer(7, flow_producers._LAST_EPOCH - 1), Producer(7, flow_producers._LAST_EPOCH)),
-        (DataProducer(7, flow_producers._LAST_EPOCH), Producer(90, 0)),
+        (DataProducer(7, known_producers._LAST_EPOCH - 1), Producer(7, known_producers._LAST_EPOCH)),
+        (DataProducer(7, known_producers._LAST_EPOCH), Producer(90, 0)),
     ],
 )
 def test_an_id_that_no_coordinator_gave_gets_its_next_epoch_from_this_engine_as_long_as_there_is_one(

@@ -12,8 +12,9 @@ import pytest
 
 from mirror.config.settings import TransactionSettings
 from mirror.engine.flow_control import FlowControl
-from mirror.engine.flow_producers import _LAST_EPOCH, FlowProducers, TakenProducers, _Known
+from mirror.engine.flow_producers import FlowProducers, TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
+from mirror.engine.known_producers import _LAST_EPOCH, KnownProducers
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.ticking import Ticking
 from mirror.kafka import coordinator, partition_state
@@ -84,7 +85,7 @@ def test_an_id_is_given_up_for_the_transaction_of_the_task_that_came_back_and_fo
     monkeypatch.setattr(coordinator, "unended", lambda *_: last)
     producers = FlowProducers(EAST_WEST, {}, None, slots=1)
     with pytest.raises(BrokerRefused) if is_waited_for else nullcontext():
-        assert producers._take_id(cast(Any, SimpleNamespace()), "id-0", _Known({(7, 3)}, (7, 3))) == last
+        assert producers._take_id(cast(Any, SimpleNamespace()), "id-0", KnownProducers({(7, 3)}, (7, 3))) == last
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_an_id_is_left_that_the_engine_before_had_written_with_until_it_was_kill
     monkeypatch.setattr(coordinator, "unended", lambda *_: last)
     producers = FlowProducers(EAST_WEST, {}, None, slots=1)
     with pytest.raises(BrokerRefused) if is_waited_for else nullcontext():
-        known = _Known(written_as=(7, 3), is_alone=is_alone)
+        known = KnownProducers(written_as=(7, 3), is_alone=is_alone)
         assert producers._take_id(cast(Any, SimpleNamespace()), "id-0", known) == last
 
 

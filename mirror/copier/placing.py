@@ -1,0 +1,461 @@
+"""Where the copy of each partition goes on: at its position, behind a matched tail, or around what is gone."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from mirror.copier import gaps, resume
+from mirror.copier.foreign_batches import LeftOut
+from mirror.copier.links import Cluster
+from mirror.copier.mirrored import Mirrored, Undecided
+from mirror.copier.resume import Ends, Javas, NotYet, Partly, Place, Ready, Refused
+from mirror.copier.tail_match import Batch
+from mirror.copier.takeover import JavaWrote, watched
+from mirror.copier.work import FlowWork, GapPolicy, Handover, PartitionWork
+from mirror.kafka.batch import LARGEST_SEQUENCE, CorruptBatch, Producer
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.log import LogTail, LogWriter, read_batches
+from mirror.model import connect_offsets
+from mirror.model.flow_state import FlowState
+from mirror.model.leader_epochs import EpochEnd, find_divergence
+from mirror.model.partition import TopicPartition
+from mirror.model.position import NextBatch, Position
+from mirror.model.state_record import StateRecord, epoch_of, stamped, term_of
+from mirror.model.state_values import chunk_record
+from mirror.waiting import WaitTimeout, wait_until
+
+_REPLICATION_SECONDS = 0.5
+# So much of a tail is matched before others are looked at again.
+_MATCH_SECONDS = 1.0
+
+
+def as_whom(flow: FlowWork, work: PartitionWork) -> tuple[Producer, int]:
+    """Return as whom a partition is written, and the first sequence."""
+    if flow.slot is not None:
+        return flow.slot.producer, flow.slot.sequences.get(work.target, 0)
+    assert flow.producer is not None
+    return flow.producer, work.sequence
+
+
+def unrecorded(place: Place) -> Place:
+    """Leave it to the lane to write down what there is to write down."""
+    if not isinstance(place, Ready) or not place.records:
+        return place
+    handover = replace(place.handover, is_recorded=False, unwritten=place.records)
+    return replace(place, handover=handover, records=())
+
+
+def find_places(
+    flow: FlowWork,
+    partitions: Sequence[PartitionWork],
+    source: Cluster,
+    target: Cluster,
+    mirrored: Mirrored,
+    is_over: Callable[[], bool],
+) -> dict[TopicPartition, Place]:
+    """Find out where to begin with partitions, by source partition.
+
+    Of a long tail some is matched at a time. The shortest come first, and what is left when the time for a piece is
+    over is looked at the next time, so that what is found need not wait for all the others.
+    """
+    places: dict[TopicPartition, Place] = {}
+    unknown: list[PartitionWork] = []
+    for work in partitions:
+        elsewhere = resume.changed_target(work)
+        if elsewhere:
+            places[work.source] = elsewhere
+        elif work.handover is not None and work.handover.clean and not gaps.is_replaced(work):
+            # What was found when it was taken over stands on the target before the first batch does.
+            lacking = () if work.handover.is_recorded else work.handover.unwritten
+            places[work.source] = Ready(work.handover, lacking)
+        else:
+            unknown.append(work)
+    if not unknown:
+        return places
+    # Ids as they are now: the engine's may be some seconds old.
+    source.forget_leaders({work.source.topic for work in unknown})
+    target.forget_leaders({work.target.topic for work in unknown})
+    ends = look_up(flow, unknown, source, target)
+    bearings = _Bearings(flow, source, [work for work in unknown if isinstance(ends[work.source], Ends)])
+    until = time.monotonic() + _MATCH_SECONDS
+    for work in sorted(unknown, key=lambda work: _tail_length(work, ends[work.source])):
+        if time.monotonic() > until and not all(isinstance(place, NotYet) for place in places.values()):
+            break
+        found = ends[work.source]
+        now = _with_ids(work, source.channel(), target.channel())
+        if isinstance(found, NotYet):
+            places[work.source] = found
+        elif work.handover is None:
+            places[work.source] = _first_place(flow, now, found, target)
+        else:
+            try:
+                places[work.source] = _go_on(
+                    flow, now, found, bearings, source.channel(), target.channel(), mirrored, is_over
+                )
+            except (LeaderUnknown, BrokerRefused, ConnectionFailed, Undecided) as problem:
+                places[work.source] = NotYet(str(problem))
+    return places
+
+
+def _tail_length(work: PartitionWork, ends: Ends | NotYet) -> int:
+    """Return how many offsets of the copy are to be read to find out where it goes on."""
+    handover = work.handover
+    if isinstance(ends, NotYet) or handover is None or handover.position.settled:
+        return 0
+    until = handover.others_until.offset if handover.others_until is not None else 0
+    return max(0, ends.target_end - max(handover.position.downstream, until))
+
+
+def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: Cluster) -> Place:
+    """Begin with a partition of which there is no position, unless Java MirrorMaker may have copied it."""
+    try:
+        is_allowed = gaps.may_begin_behind(work)
+        is_asked = not is_allowed and (work.mm2 is not None or work.is_watched) and ends.target_end > ends.target_start
+        has_records = is_asked and resume.has_records(work, target.channel(), ends)
+    except (LeaderUnknown, BrokerRefused, ConnectionFailed) as problem:
+        return NotYet(str(problem))
+    if has_records and work.mm2 is not None:
+        return Javas()
+    return resume.begin_behind_others(work, flow, ends) if has_records else resume.begin(work, flow, ends)
+
+
+def _with_ids(work: PartitionWork, source: Channel, target: Channel) -> PartitionWork:
+    return replace(
+        work,
+        topic_id=source.topic_id(work.source.topic) or work.topic_id,
+        target_id=target.topic_id(work.target.topic) or work.target_id,
+    )
+
+
+class _Bearings:
+    """What is needed to find out where copies stand that cannot simply go on; asked for when it is."""
+
+    def __init__(self, flow: FlowWork, source: Cluster, works: Sequence[PartitionWork]) -> None:
+        self._flow = flow
+        self._source = source
+        self._state: FlowState | None = None
+        epochs = {
+            work.source: work.handover.position.epochs[-1].epoch
+            for work in works
+            if work.handover is not None and work.handover.position.epochs
+        }
+        found, self._problems = source.ask(lambda channel: channel.find_epoch_ends(epochs))
+        self._epoch_ends = {(partition, epochs[partition]): end for partition, end in found.items()}
+
+    def divergence(self, source: TopicPartition, position: Position) -> int | None:
+        """Return from where on the source's log is not the one that was copied up to ``position``."""
+
+        def ask(epoch: int) -> EpochEnd | None:
+            if (source, epoch) not in self._epoch_ends:
+                if source in self._problems:
+                    raise self._problems[source]
+                found, problems = self._source.ask(lambda channel: channel.find_epoch_ends({source: epoch}))
+                for problem in problems.values():
+                    raise problem
+                self._epoch_ends[source, epoch] = found[source]
+            return self._epoch_ends[source, epoch]
+
+        return find_divergence(position.epochs, position.upstream, ask)
+
+    def state(self, source: TopicPartition, handover: Handover) -> FlowState:
+        """Return what the flow knows, with what ``handover`` says of its partition, recorded or not."""
+        if self._state is None:
+            tail = LogTail(self._flow.target_client, self._flow.state_topic, alias=self._flow.flow.target)
+            self._state = FlowState()
+            try:
+                for record in tail.poll():
+                    said_by = term_of(record.headers), epoch_of(record.headers)
+                    self._state.apply(record.key, record.value, *said_by)
+            finally:
+                tail.close()
+        position = handover.position
+        for key, value in (
+            *handover.unwritten,
+            chunk_record(source, position.chunk, handover.runs),
+            position.record(source),
+        ):
+            self._state.apply(key, value)
+        return self._state
+
+
+def _go_on(
+    flow: FlowWork,
+    work: PartitionWork,
+    ends: Ends,
+    bearings: _Bearings,
+    source: Channel,
+    target: Channel,
+    mirrored: Mirrored,
+    is_over: Callable[[], bool],
+) -> Place:
+    """Go on from the handover: around what is missing, or behind what lies on the target already."""
+    assert work.handover is not None
+    handover = work.handover
+    # Nothing of ours that counts lies behind a position that was committed with its records, or when all was settled.
+    is_decided = handover.position.settled or (flow.slot is not None and handover.position.atomic)
+    # What is written behind it from now on is not decided.
+    position = replace(handover.position, atomic=handover.position.atomic and flow.slot is not None, settled=False)
+    handover = replace(handover, position=position)
+    work = replace(work, handover=handover)
+    if ends.target_end < ends.target_written:
+        return NotYet(
+            f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
+            "yet; what was written last cannot be read before they are"
+        )
+    records: tuple[StateRecord, ...] = handover.unwritten
+    is_on_detour = False
+    while (detour := _next_detour(work, handover, ends, bearings)) is not None:
+        around = _around(work, handover, detour, bearings)
+        records += around.records
+        if isinstance(around, Refused):
+            return replace(around, records=records)
+        handover, is_on_detour = around.handover, True
+        # What it had stopped at lies behind it now.
+        work = replace(work, gaps=GapPolicy(work.gaps.stops))
+    if is_on_detour:
+        return Ready(handover, records)
+    if handover.clean:
+        return Ready(handover)
+    now_ms = int(time.time() * 1000)
+    outcome = _resume(flow, work, ends, source, target, mirrored, is_decided, is_over)
+    if isinstance(outcome, Javas | NotYet):
+        return outcome
+    if isinstance(outcome, Partly):
+        found = outcome.handover
+        passed = gaps.unrecorded(work, handover.position, found.position, ends, now_ms)
+        news = (passed.record(),) if passed is not None else ()
+        return replace(outcome, handover=replace(found, unwritten=(*news, *found.unwritten)))
+    if isinstance(outcome, Refused):
+        detour = gaps.unmatched(work, handover.position, ends, outcome.reason, now_ms)
+        around = _around(work, handover, detour, bearings)
+        return replace(around, records=records + around.records)
+    gap = gaps.unrecorded(work, handover.position, outcome.handover.position, ends, now_ms)
+    return replace(outcome, records=(gap.record(), *outcome.records)) if gap is not None else outcome
+
+
+def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, bearings: _Bearings) -> gaps.Detour | None:
+    return gaps.find_detour(
+        work,
+        handover,
+        lambda: bearings.state(work.source, handover),
+        ends,
+        lambda position: bearings.divergence(work.source, position),
+        int(time.time() * 1000),
+    )
+
+
+def _around(work: PartitionWork, handover: Handover, detour: gaps.Detour, bearings: _Bearings) -> Ready | Refused:
+    """Go on behind a gap if that may be."""
+    gap = detour.gap and gaps.settle(detour.gap, work.gaps, is_certain=detour.is_certain)
+    if gap is not None and not gap.passed:
+        return Refused(gaps.stop_reason(gap), gaps.news(gap, work.gaps))
+    found, records = gaps.take(detour, gap, work.source, bearings.state(work.source, handover))
+    return Ready(found, records)
+
+
+def _resume(
+    flow: FlowWork,
+    work: PartitionWork,
+    ends: Ends,
+    source: Channel,
+    target: Channel,
+    mirrored: Mirrored,
+    is_decided: bool,  # passed on
+    is_over: Callable[[], bool],
+) -> Place:
+    assert work.handover is not None
+    old = work.handover.position
+    start = max(old.upstream, ends.source_start)
+    stretches = work.mm2.stretches if work.mm2 else ()
+    is_ours = flow.writers.__contains__
+    # Java MirrorMaker may be among the others: where it has left syncs all is looked at.
+    others_until = 0 if is_decided or stretches else _others_until(work, ends, target)
+
+    piece = _Piece(time.monotonic() + _MATCH_SECONDS, is_over)
+
+    def read() -> resume.Logs:
+        piece.reached = start_at = max(old.downstream, ends.target_start, others_until)
+        tail = piece.of(read_batches(target, work.target, start_at, ends.target_end))
+        originals = read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed)
+        skipped = LeftOut(old.left_out)
+        if work.left_out:
+            originals = mirrored.without(originals, work.left_out, skipped)
+        watching = () if is_decided and not stretches else watched(tail, stretches, is_ours)
+        return resume.Logs(originals, watching, skipped, others_until)
+
+    try:
+        found = resume.resume(
+            work, work.handover, ends, _nobodys if is_decided else is_ours, read, _next_batch(flow, work)
+        )
+        if not piece.is_cut:
+            return found
+        said = f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}"
+        if isinstance(found, Refused):
+            # What compaction has left is compared with the whole.
+            piece.until = math.inf
+            if is_over():
+                return NotYet(said)
+            return resume.resume(work, work.handover, ends, is_ours, read, _next_batch(flow, work))
+        position = replace(found.handover.position, downstream=piece.reached, next_batch=None)
+        # The position is recorded when all is matched: until then it is one of many.
+        unwritten = found.records[:-1]
+        return Partly(
+            replace(found.handover, position=position, clean=False, is_recorded=False, unwritten=unwritten), said
+        )
+    except JavaWrote:
+        return Javas()
+    except CorruptBatch as problem:
+        return Refused(f"what lies on the target cannot be compared with the source: {problem}")
+
+
+def _next_batch(flow: FlowWork, work: PartitionWork) -> NextBatch | None:
+    if flow.slot is not None or flow.producer is None:
+        return None
+    return NextBatch(flow.producer.producer_id, flow.producer.epoch, work.sequence)
+
+
+def _others_until(work: PartitionWork, ends: Ends, target: Channel) -> int:
+    """Return the offset of the copy before which nothing of this flow lies behind its position; 0: that is not known.
+
+    It is if the log still is the one of which its leader has said so, up to there. Of more records than there are
+    sequences the last one does not tell.
+    """
+    handover = work.handover
+    said = handover.others_until if handover is not None else None
+    if handover is None or said is None or said.offset > ends.target_end:
+        return 0
+    if said.offset - handover.position.downstream > LARGEST_SEQUENCE:
+        return 0
+    found, _ = target.find_epoch_ends({work.target: said.leader_epoch})
+    end = found.get(work.target)
+    # With an older epoch it may go on as a leader had it that had not heard of that one.
+    is_the_same = end is not None and end.epoch == said.leader_epoch and end.end >= said.offset
+    return said.offset if is_the_same else 0
+
+
+class _Piece:
+    """As much of a tail as is matched at a time: others wait for it, or the epoch is over."""
+
+    def __init__(self, until: float, is_over: Callable[[], bool]) -> None:
+        self.until = until
+        self.reached = 0
+        self.is_cut = False
+        self._is_over = is_over
+
+    def of(self, tail: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield the batches of a piece; ``reached`` is where it ends.
+
+        The first is always one of it: over a slow line a batch can take longer than a piece may.
+        """
+        self.is_cut, is_begun = False, False
+        for content, header in tail:
+            if is_begun and (self._is_over() or time.monotonic() > self.until):
+                self.is_cut = True
+                return
+            is_begun = True
+            yield content, header
+            self.reached = header.next_offset
+
+
+def _nobodys(_producer_id: int) -> bool:
+    return False
+
+
+def moved_back(
+    flow: FlowWork,
+    partitions: Sequence[PartitionWork],
+    places: Mapping[TopicPartition, Place],
+) -> dict[int, list[tuple[bytes, bytes | None]]]:
+    """Return MM2's positions of the partitions whose copy goes back, by partition of their topic."""
+    moved: dict[int, list[tuple[bytes, bytes | None]]] = {}
+    for work in partitions:
+        place = places.get(work.source)
+        if not isinstance(place, Ready) or work.handover is None:
+            continue
+        upstream = place.handover.position.upstream
+        if upstream < work.handover.position.upstream:
+            key = connect_offsets.source_key(flow.flow.source, work.source)
+            value = connect_offsets.source_value(upstream - 1) if upstream else None
+            moved.setdefault(connect_offsets.partition_of(key, flow.offsets_partitions), []).append((key, value))
+    return moved
+
+
+def look_up(
+    flow: FlowWork, partitions: Sequence[PartitionWork], source: Cluster, target: Cluster
+) -> dict[TopicPartition, Ends | NotYet]:
+    """Return where the logs begin and end, with a few requests for all partitions, by source partition."""
+    if not partitions:
+        return {}
+    sources, targets = [one.source for one in partitions], [one.target for one in partitions]
+    visible = View.STABLE if flow.read_committed else View.VISIBLE
+    source_starts, no_source_start = source.ask(lambda channel: channel.find_offsets(sources, EARLIEST))
+    source_ends, no_source_end = source.ask(lambda channel: channel.find_offsets(sources, LATEST, visible))
+    target_starts, no_target_start = target.ask(lambda channel: channel.find_offsets(targets, EARLIEST))
+    source_written, no_written = source.ask(lambda channel: channel.find_offsets(sources, LATEST, View.WRITTEN))
+    written, no_target_end = target.ask(lambda channel: channel.find_offsets(targets, LATEST, View.WRITTEN))
+    replicated = _replicated(target, written)
+    ends: dict[TopicPartition, Ends | NotYet] = {}
+    for one in partitions:
+        problem = (
+            no_source_start.get(one.source)
+            or no_source_end.get(one.source)
+            or no_written.get(one.source)
+            or no_target_start.get(one.target)
+            or no_target_end.get(one.target)
+        )
+        if problem or one.target not in replicated:
+            ends[one.source] = NotYet(str(problem or f"{flow.flow.target}: {one.target} has no leader"))
+        else:
+            ends[one.source] = Ends(
+                source_starts[one.source],
+                source_ends[one.source],
+                target_starts[one.target],
+                replicated[one.target],
+                written[one.target],
+                source_written[one.source],
+            )
+    return ends
+
+
+def _replicated(target: Cluster, written: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return the ends that readers see, once they see all that was written up to now, or after a short while."""
+
+    def look() -> dict[TopicPartition, int]:
+        return target.ask(lambda channel: channel.find_offsets(written, LATEST))[0]
+
+    try:
+        return wait_until(
+            look,
+            "replication of what was written",
+            timeout_seconds=_REPLICATION_SECONDS,
+            until=lambda seen: all(seen.get(partition, end) >= end for partition, end in written.items()),
+        )
+    except WaitTimeout:
+        return look()
+
+
+def always() -> None:
+    """Let everything be written."""
+
+
+def write(
+    flow: FlowWork,
+    topic: str,
+    records: Mapping[int, Sequence[tuple[bytes, bytes | None]]],
+    before: Callable[[], None],
+) -> None:
+    """Append records, by partition, to a side topic on the target; ``before`` each request, which it may prevent."""
+    if not any(records.values()):
+        return
+    now, term = int(time.time() * 1000), flow.term if topic == flow.state_topic else None
+    writer = LogWriter(flow.target_client, alias=flow.flow.target, before=before)
+    try:
+        for partition, content in records.items():
+            if content:
+                writer.append(topic, partition, stamped(content, term, now, flow.epoch))
+    finally:
+        writer.close()

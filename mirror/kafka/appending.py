@@ -1,0 +1,169 @@
+"""Appending to a partition, one request at a time, where it matters at which offset something lands.
+
+Beside batches there are markers of transactions, which take one offset each and which no reader sees, and the removal
+of what lies before an offset. Every call returns what the broker has answered; nothing is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import NamedTuple, Self, TypeAlias
+
+import kafka.errors
+from kafka.protocol.admin import DeleteRecordsRequest, DescribeClusterRequest
+from kafka.protocol.producer.transaction import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+
+from mirror.kafka import wire
+from mirror.kafka.batch import Producer
+from mirror.kafka.channel import Channel
+from mirror.kafka.connection import BrokerRefused, Connection, ConnectionFailed
+from mirror.kafka.coordinator import framed
+from mirror.kafka.versions import PRODUCE
+from mirror.model.partition import TopicPartition
+
+Pieces: TypeAlias = Sequence[bytes | bytearray | memoryview]
+"""A frame in parts."""
+
+_TIMEOUT_MS = 30_000
+# Of what a principal may do with the cluster, by the numbers of the protocol: either lets it write markers.
+_ALTER, _CLUSTER_ACTION = 7, 9
+
+
+class Appended(NamedTuple):
+    """What the leader said of a batch: an error code, 0 for none, and the offset that its first record has got."""
+
+    code: int
+    base_offset: int
+    message: str = ""
+
+
+class Appender:
+    """Appends to partitions of one cluster, over connections of its own; each call waits for its answer."""
+
+    def __init__(self, alias: str, client: Mapping[str, str]) -> None:
+        """Write to the cluster ``alias``; nothing is connected before the first call."""
+        self._channel = Channel(alias, client)
+        self._connections: dict[int, Connection] = {}
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        self._channel.close()
+
+    @property
+    def channel(self) -> Channel:
+        """What the cluster is asked over."""
+        return self._channel
+
+    def append(self, partition: TopicPartition, batch: memoryview) -> Appended:
+        """Append a batch with acks=all.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the leader cannot be reached; whether it was appended is then not known.
+        LeaderUnknown
+            if the partition has no leader.
+        """
+
+        def request(connection: Connection) -> Pieces:
+            return wire.produce_request(connection.next_correlation(), [(partition, batch)], timeout_ms=_TIMEOUT_MS)
+
+        (answer,) = wire.parse_produce(self._ask(partition, request))
+        return Appended(answer.error, answer.base_offset, answer.message)
+
+    def may_write_markers(self) -> bool:
+        """Whether ALTER or CLUSTER_ACTION on the cluster is granted.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the cluster cannot be reached.
+        """
+        request = DescribeClusterRequest(include_cluster_authorized_operations=True, max_version=0)
+        # Without an authorizer everything is granted, and brokers say so.
+        return not {_ALTER, _CLUSTER_ACTION}.isdisjoint(self._channel.call(request).authorized_operations)
+
+    def write_markers(self, partition: TopicPartition, producer: Producer, count: int) -> int:
+        """Append abort markers of a producer; return the error code.
+
+        Each is refused (INVALID_PRODUCER_EPOCH) behind a marker or batch of a later epoch of the same producer id. What
+        comes twice is appended twice.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the leader cannot be reached; how many were appended, or will be, is then not known.
+        LeaderUnknown
+            if the partition has no leader.
+        """
+        asked = WriteTxnMarkersRequest.WritableTxnMarker
+        marker = asked(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            transaction_result=False,
+            topics=[asked.WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
+            coordinator_epoch=0,
+        )
+        request = WriteTxnMarkersRequest(markers=[marker] * count, max_version=1)
+        frame = self._ask(partition, lambda connection: [framed(request, 1, connection.next_correlation())])
+        answer = WriteTxnMarkersResponse.decode(frame, version=1, header=True)
+        # Of a producer id there is one answer, however many markers it has.
+        (code,) = {each.error_code for one in answer.markers for topic in one.topics for each in topic.partitions}
+        return int(code)
+
+    def delete_before(self, partition: TopicPartition, offset: int) -> int:
+        """Remove what lies before ``offset``; return where the log begins now.
+
+        Raises
+        ------
+        BrokerRefused
+            if the broker refuses: rights are lacking, or the log ends before.
+        ConnectionFailed, LeaderUnknown
+            if it cannot be asked.
+        """
+        asked = DeleteRecordsRequest.DeleteRecordsTopic
+        request = DeleteRecordsRequest(
+            topics=[
+                asked(
+                    name=partition.topic,
+                    partitions=[asked.DeleteRecordsPartition(partition_index=partition.partition, offset=offset)],
+                )
+            ],
+            timeout_ms=_TIMEOUT_MS,
+        )
+        answer = self._channel.call(request, self._channel.leader(partition))
+        (told,) = answer.topics[0].partitions
+        if told.error_code:
+            what = f"{self._channel.alias}: removing what lies before offset {offset} of {partition}"
+            raise BrokerRefused(what, kafka.errors.for_code(told.error_code))
+        low: int = told.low_watermark
+        return low
+
+    def _connection(self, node: int) -> Connection:
+        if node not in self._connections:
+            self._connections[node] = self._channel.connect(node, (PRODUCE,))
+        return self._connections[node]
+
+    def _ask(self, partition: TopicPartition, request: Callable[[Connection], Pieces]) -> memoryview:
+        node = self._channel.leader(partition)
+        connection = self._connection(node)
+        try:
+            return connection.ask(request(connection))
+        except ConnectionFailed:
+            self._connections.pop(node).close()
+            self._channel.forget_leaders([partition.topic])
+            raise

@@ -1,0 +1,36 @@
+"""The batches that fill offsets: empty records, and tombstones of one reserved key."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from mirror.kafka import batch, compression
+from mirror.kafka.batch import Producer
+
+RESERVED_KEY = b"\0mirror.offsets"
+"""The key of all tombstones: the cleaner keeps one of them at most."""
+
+
+def padding(count: int, producer: Producer, sequence: int, timestamp: int) -> memoryview:
+    """Return a batch of ``count`` records without key and value."""
+    return _batch(count, None, producer, sequence, timestamp)
+
+
+def tombstones(count: int, producer: Producer, sequence: int, timestamp: int) -> memoryview:
+    """Return a batch of ``count`` records of the reserved key, without value."""
+    return _batch(count, RESERVED_KEY, producer, sequence, timestamp)
+
+
+def _batch(count: int, key: bytes | None, producer: Producer, sequence: int, timestamp: int) -> memoryview:
+    return batch.assembled(_empty(count, key), compression.ZSTD, count, (timestamp, timestamp), producer, sequence)
+
+
+@lru_cache(maxsize=2)
+def _empty(count: int, key: bytes | None) -> bytes:
+    """Return encoded records of a key, without value, header and a time of their own."""
+    content = b"\1" if key is None else batch.varint(len(key)) + key
+    out = bytearray()
+    for number in range(count):
+        body = b"\0\0" + batch.varint(number) + content + b"\1\0"
+        out += batch.varint(len(body)) + body
+    return bytes(out)

@@ -1,0 +1,192 @@
+"""How the offsets are filled for which the source has no record: pure decisions, one append at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+FILLERS_A_BATCH = 50_000
+"""So many records are one batch. A broker makes an object of each while it validates a batch: one of 1,000,000 has
+ended a broker with a small heap (OutOfMemoryError)."""
+MARKERS_A_REQUEST = 500
+MANY = 50
+"""A hole of fewer offsets is filled by one empty transaction after the other."""
+
+
+class Refusal(StrEnum):
+    """Why a partition cannot have the source's offsets."""
+
+    NOT_EMPTY = "not empty"
+    AHEAD = "ahead"
+    OVER_LIMIT = "over the limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A partition cannot have the source's offsets, and what somebody can do about it."""
+
+    refusal: Refusal
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where a log begins and ends."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What the target has of a partition.
+
+    Attributes
+    ----------
+    is_compacted
+        whether it is cleaned by key: records without one are refused there.
+    marker_epoch
+        the epoch of the last marker, or batch, of the producer of markers; -1: there is none.
+    may_get_markers
+        whether markers may still arrive that an engine has sent and got no answer to.
+    """
+
+    bounds: Bounds
+    is_compacted: bool = False
+    marker_epoch: int = -1
+    may_get_markers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What the source has next, from where the copy ends on: ``count`` records in a row that begin at ``offset``."""
+
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerProducer:
+    """As whom markers are written: in which epoch of the flow's transactional id, and whether many at once.
+
+    ``writes_many``: the cluster grants ALTER or CLUSTER_ACTION on itself.
+    """
+
+    epoch: int
+    writes_many: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Append a batch of empty records, which are removed once the log has reached the source's start."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstones:
+    """Append a batch of records of the one reserved key, without value: the cleaner removes them."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OneMarker:
+    """Append one marker by an empty transaction: the coordinator writes it once, whoever may have asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManyMarkers:
+    """Append markers of the epoch before, all in one request.
+
+    What is sent twice is appended twice, until a marker of this epoch is there: :class:`OneMarker` closes a hole.
+    """
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseEpoch:
+    """Take the transactional id again: behind a marker of its epoch those of the epoch before are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteBefore:
+    """Remove what lies before ``offset``, so that the log begins there."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Append the next ``count`` records of the source."""
+
+    count: int
+
+
+Step: TypeAlias = Padding | Tombstones | OneMarker | ManyMarkers | RaiseEpoch | DeleteBefore | Records
+
+
+def may_begin(source: Bounds, copy: Bounds, pad_limit: int) -> Refused | None:
+    """Say why a copy that the flow has not begun yet cannot have the source's offsets, None if it can.
+
+    It can if nothing is in it and it does not end behind the source's start.
+    """
+    if copy.end > copy.start:
+        return Refused(
+            Refusal.NOT_EMPTY,
+            f"the copy holds the offsets {copy.start} to {copy.end}, and nothing says that they are the source's: "
+            "delete the topic there to have it made anew, or leave it out of mirror.offsets.topics",
+        )
+    if copy.end > source.start:
+        return Refused(
+            Refusal.AHEAD,
+            f"the copy is empty and goes on with offset {copy.end}, and the source begins with {source.start}: delete "
+            "the topic there to have it made anew",
+        )
+    to_pad = source.start - copy.end
+    if to_pad > pad_limit:
+        return Refused(
+            Refusal.OVER_LIMIT,
+            f"{to_pad} offsets are to be padded before the source's start, and mirror.offsets.pad.limit is {pad_limit}",
+        )
+    return None
+
+
+def next_step(begins_at: int, copy: Copy, ahead: Ahead | None, markers: MarkerProducer) -> Step | None:
+    """Return what is to be appended to a copy next, or removed from it; None: nothing now.
+
+    The head is padded only while the copy has no record of the source: readers see padding until it is removed. Any
+    other hole, also one that retention has made, is filled with what they do not see. A compacted copy gets tombstones
+    throughout.
+
+    Many markers leave the last offset of a hole to an empty transaction. What an engine had sent of them when it was
+    killed still fits into the hole then, with one marker of an empty transaction, behind which the rest is refused.
+
+    Parameters
+    ----------
+    begins_at
+        the source's start when the copy began, which is on record: the copy's log begins there too.
+    ahead
+        the first records of the source at or behind the copy's end; None: none yet.
+    """
+    end = copy.bounds.end
+    if end < begins_at:
+        count = min(begins_at - end, FILLERS_A_BATCH)
+        return Tombstones(count) if copy.is_compacted else Padding(count)
+    if copy.bounds.start < begins_at:
+        return DeleteBefore(begins_at)
+    if ahead is None:
+        return None
+    if ahead.offset == end:
+        return Records(ahead.count)
+    missing = ahead.offset - end
+    if copy.is_compacted:
+        return Tombstones(min(missing, FILLERS_A_BATCH))
+    if missing < MANY or not markers.writes_many or copy.may_get_markers:
+        return OneMarker()
+    # The epoch before must be one that there is, and that the partition still takes.
+    if markers.epoch < 1 or copy.marker_epoch >= markers.epoch:
+        return RaiseEpoch()
+    return ManyMarkers(min(missing - 1, MARKERS_A_REQUEST))

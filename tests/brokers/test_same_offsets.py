@@ -1,0 +1,135 @@
+"""What a plain broker allows a copy that is to have the source's offsets: filled heads and holes, each append once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from mirror.config.settings import ClusterSettings
+from mirror.kafka import codes, coordinator, partition_state
+from mirror.kafka.appending import Appender
+from mirror.kafka.batch import Producer, Record, encode
+from mirror.kafka.channel import EARLIEST, LATEST, View
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.log import read_records
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.same_offsets import fillers
+from mirror.same_offsets.chain import producer_of
+from mirror.same_offsets.filling import FILLERS_A_BATCH
+
+OURS = producer_of(Flow("east", "west"))
+NOW = 1_700_000_000_000
+START = FILLERS_A_BATCH + 17
+
+
+@pytest.fixture
+def appender(settings_of: Callable[[str], ClusterSettings]) -> Iterator[Appender]:
+    with Appender("west", settings_of("west").client) as made:
+        yield made
+
+
+@pytest.fixture
+def partition(west: Cluster, unique: Callable[[str], str]) -> TopicPartition:
+    name = unique("same")
+    (result,) = west.create_topics([NewTopic(name, 1, 1, {"retention.ms": "-1"})])
+    assert result.problem is None
+    return TopicPartition(name, 0)
+
+
+def records(first: int, count: int, sequence: int) -> memoryview:
+    """A batch as a source has it, of records that say at which offset they belong."""
+    content = [Record(each, NOW, b"k", b"%d" % each, (), -1) for each in range(first, first + count)]
+    return encode(content, 0, OURS, sequence)
+
+
+def bounds(appender: Appender, partition: TopicPartition) -> tuple[int, int]:
+    start, end = (appender.channel.offsets([partition], at)[partition] for at in (EARLIEST, LATEST))
+    return start, end
+
+
+def read(appender: Appender, client: dict[str, str], partition: TopicPartition) -> dict[int, bytes | None]:
+    start, end = bounds(appender, partition)
+    return {each.offset: each.value for each in read_records(client, partition, start, end)}
+
+
+def test_a_padded_head_is_removed_and_the_next_record_gets_the_source_s_offset(
+    appender: Appender, partition: TopicPartition, settings_of: Callable[[str], ClusterSettings]
+) -> None:
+    head = fillers.padding(FILLERS_A_BATCH, OURS, 0, NOW)
+    assert appender.append(partition, head)[:2] == (0, 0)
+    rest = fillers.padding(17, OURS, FILLERS_A_BATCH, NOW)
+    assert appender.append(partition, rest)[:2] == (0, FILLERS_A_BATCH)
+    assert appender.delete_before(partition, START) == START
+    assert bounds(appender, partition) == (START, START)
+    # The broker knows the producer all the same: what comes twice is told where it is, or refused.
+    assert appender.append(partition, head)[:2] == (0, 0)
+    assert appender.append(partition, records(0, 2, 0)).code == codes.OUT_OF_ORDER_SEQUENCE
+    assert bounds(appender, partition) == (START, START)
+    assert appender.append(partition, records(START, 2, START))[:2] == (0, START)
+    client = dict(settings_of("west").client)
+    assert read(appender, client, partition) == {START: b"%d" % START, START + 1: b"%d" % (START + 1)}
+
+
+def test_a_late_batch_is_the_next_one_or_refused_whatever_its_size(
+    appender: Appender, partition: TopicPartition
+) -> None:
+    """Who takes over goes on as the same producer in the same epoch: of two engines' batches one is appended."""
+    assert appender.append(partition, records(0, 10, 0)).code == 0
+    # The first that comes wins; the other engine had cut its batches otherwise.
+    assert appender.append(partition, records(10, 3, 10))[:2] == (0, 10)
+    assert appender.append(partition, records(10, 8, 10)).code == codes.OUT_OF_ORDER_SEQUENCE
+    assert appender.append(partition, records(13, 5, 13))[:2] == (0, 13)
+    # The same batch again is not appended again; the broker says where it is.
+    assert appender.append(partition, records(13, 5, 13))[:2] == (0, 13)
+    assert bounds(appender, partition) == (0, 18)
+
+
+def take_id(appender: Appender, transactional_id: str) -> Producer:
+    return coordinator.take_over(appender.channel, transactional_id, 60_000, writes_transactions=False)
+
+
+def test_markers_fill_a_hole_and_what_is_late_of_them_is_refused_behind_an_empty_transaction(
+    appender: Appender,
+    partition: TopicPartition,
+    settings_of: Callable[[str], ClusterSettings],
+    unique: Callable[[str], str],
+) -> None:
+    """Many at once come twice if they are sent twice; the coordinator's one, of the next epoch, closes the hole."""
+    assert appender.may_write_markers()
+    name = unique("markers")
+    before, now = take_id(appender, name), take_id(appender, name)
+    assert now == Producer(before.producer_id, before.epoch + 1)
+    assert appender.append(partition, records(0, 2, 0)).code == 0
+    assert appender.write_markers(partition, before, 300) == 0
+    assert bounds(appender, partition) == (0, 302)
+    assert appender.write_markers(partition, before, 1) == 0
+    assert bounds(appender, partition) == (0, 303)
+    assert coordinator.abort_empty(appender.channel, name, now, [partition]) == {}
+    assert bounds(appender, partition) == (0, 304)
+    assert appender.write_markers(partition, before, 300) == codes.INVALID_PRODUCER_EPOCH
+    # Markers take no sequence: the records go on as if there were none.
+    assert appender.append(partition, records(304, 1, 2))[:2] == (0, 304)
+    client = dict(settings_of("west").client)
+    assert read(appender, client, partition) == {0: b"0", 1: b"1", 304: b"304"}
+    stable = appender.channel.offsets([partition], LATEST, View.STABLE)[partition]
+    assert stable == 305
+    found, problems = partition_state.active_producers(appender.channel, [partition])
+    assert problems == {}
+    assert {(each.producer_id, each.epoch, each.last_sequence) for each in found[partition]} == {
+        (OURS.producer_id, 0, 2),
+        (now.producer_id, now.epoch, -1),
+    }
+
+
+def test_a_compacted_copy_takes_tombstones_of_the_reserved_key_and_no_records_without_one(
+    west: Cluster, appender: Appender, unique: Callable[[str], str]
+) -> None:
+    name = unique("same")
+    (result,) = west.create_topics([NewTopic(name, 1, 1, {"cleanup.policy": "compact"})])
+    assert result.problem is None
+    partition = TopicPartition(name, 0)
+    assert appender.append(partition, fillers.padding(10, OURS, 0, NOW)).code == 87
+    assert appender.append(partition, fillers.tombstones(FILLERS_A_BATCH, OURS, 0, NOW))[:2] == (0, 0)
+    assert appender.append(partition, records(FILLERS_A_BATCH, 2, FILLERS_A_BATCH))[:2] == (0, FILLERS_A_BATCH)
