@@ -9,15 +9,17 @@ from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 from mirror.config.settings import FlowSettings
+from mirror.control.flow_log import FlowLog
 from mirror.control.tick import Clock, TickReport, now_ms, run_tick
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
+from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
-from mirror.model.state_record import StateRecord, stamped, state_topic
+from mirror.model.state_record import PLACEMENT_KEY, StateRecord, stamped, state_topic
 from mirror.model.state_values import no_placement_record, placement_record
 
 # Puts records into the state topic of the flow, acknowledged.
@@ -185,6 +187,21 @@ def recorder(settings: FlowSettings, writer: LogWriter, clock: Clock = now_ms, *
         writer.append(state_topic(settings.flow.source), 0, stamped(records, term, clock()))
 
     return record
+
+
+def follow_log(flow: Flow, log: FlowLog, record: Recorder) -> TickReport:
+    """Take in what the state topic says, and write again where groups were put that was written over.
+
+    To be called in the thread that puts groups somewhere: from another one it could come behind a newer placement.
+    """
+
+    def follow(_: int) -> tuple[int, Sequence[str]]:
+        state = log.poll()
+        if lacking := sorted(key for key in state.overwritten if key.startswith(PLACEMENT_KEY)):
+            record([state.record_of(key) for key in lacking])
+        return 1, ()
+
+    return run_tick(f"upkeep {flow}", now_ms, follow)
 
 
 def read_target_groups(checkpoints: Sequence[Checkpoint], target: Cluster) -> TargetGroups:

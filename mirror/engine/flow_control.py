@@ -24,7 +24,7 @@ from mirror.control.dead_chunks import DeadChunksTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.gone_topics import GoneTopicsTick
 from mirror.control.group_translator import GroupTranslator, sources_of
-from mirror.control.groups import GroupOffsetsTick, Recorder, recorder
+from mirror.control.groups import GroupOffsetsTick, Recorder, follow_log, recorder
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.quotas import QuotasTick
 from mirror.control.routes import plan_routes
@@ -47,7 +47,7 @@ from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
-from mirror.model.state_record import PLACEMENT_KEY, StateRecord, stamped, state_topic
+from mirror.model.state_record import StateRecord, stamped, state_topic
 from mirror.model.state_values import Loss, source_record
 
 REPORT_SECONDS = 2.0
@@ -256,11 +256,11 @@ class FlowControl:
                 closing(LogWriter(settings.target_producer, alias=flow.target, before=may_write))
             )
             record = self.recorder(writer)
-            while not (stop.is_set() or ticking.once(lambda: self.read(log, record))):
+            while not (stop.is_set() or ticking.once(lambda: follow_log(flow, log, record))):
                 stop.wait(_RETRY_SECONDS)
             take_dead = self._in_term(self._runtime.take_dead)
             ticks: list[Timed] = [
-                (REPORT_SECONDS, lambda: self.read(log, record)),
+                (REPORT_SECONDS, lambda: follow_log(flow, log, record)),
                 *discovering,
                 (LAG_SECONDS, LagLine(self._runtime, log, source).tick),
                 (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, target, take_dead).tick),
@@ -335,18 +335,6 @@ class FlowControl:
     def recorder(self, writer: LogWriter) -> Recorder:
         """Return who puts records into the state topic in this term, by a writer to the target."""
         return recorder(self._settings, writer, term=self._term)
-
-    def read(self, log: FlowLog, record: Recorder) -> TickReport:
-        """Take in what the state topic says, and write again where groups were put that was written over."""
-
-        def read(_: int) -> tuple[int, Sequence[str]]:
-            state = log.poll()
-            # In the thread that puts groups somewhere: from another one, this could come behind a newer placement.
-            if lacking := sorted(key for key in state.overwritten if key.startswith(PLACEMENT_KEY)):
-                record([state.record_of(key) for key in lacking])
-            return 1, ()
-
-        return run_tick(f"upkeep {self._settings.flow}", now_ms, read)
 
     def _gone_topics(self, source: Cluster, log: FlowLog, writer: LogWriter) -> Callable[[], TickReport]:
         forget = self._in_term(self._runtime.forget)

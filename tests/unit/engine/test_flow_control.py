@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from mirror.config.settings import FlowSettings
+from mirror.control.groups import follow_log
 from mirror.control.routes import Routes
 from mirror.control.tick import TickReport, run_tick
 from mirror.engine import flow_control
@@ -342,5 +343,6 @@ def test_where_groups_were_put_is_written_again_in_its_term_by_the_thread_that_p
     runtime.lead(5, was_settled=False, lease=Lease())
     log: Any = SimpleNamespace(poll=lambda: state)
     for _ in range(2):
-        assert control.read(log, control.recorder(cast(Any, SimpleNamespace(append=append)))).is_ok
+        record = control.recorder(cast(Any, SimpleNamespace(append=append)))
+        assert follow_log(runtime.settings.flow, log, record).is_ok
     assert written == [(placement_record(since), 3)], "once"
