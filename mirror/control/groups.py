@@ -9,15 +9,17 @@ from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 from mirror.config.settings import FlowSettings
+from mirror.control.flow_log import FlowLog
 from mirror.control.tick import Clock, TickReport, now_ms, run_tick
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
+from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
-from mirror.model.state_record import StateRecord, state_topic
+from mirror.model.state_record import PLACEMENT_KEY, StateRecord, stamped, state_topic
 from mirror.model.state_values import no_placement_record, placement_record
 
 # Puts records into the state topic of the flow, acknowledged.
@@ -175,14 +177,31 @@ def apply_group_writes(
     return tuple(writes)
 
 
-def recorder(settings: FlowSettings, writer: LogWriter, clock: Clock = now_ms) -> Recorder:
-    """Return who puts records into the state topic of a flow, by a writer to its target."""
+def recorder(settings: FlowSettings, writer: LogWriter, clock: Clock = now_ms, *, term: int | None = None) -> Recorder:
+    """Return who puts records into the state topic of a flow, by a writer to its target.
+
+    ``term``: in which an engine says it that leads the flow; None: it is somebody else who does.
+    """
 
     def record(records: Sequence[StateRecord]) -> None:
-        at_ms = clock()
-        writer.append(state_topic(settings.flow.source), 0, [(*each, (), at_ms) for each in records])
+        writer.append(state_topic(settings.flow.source), 0, stamped(records, term, clock()))
 
     return record
+
+
+def follow_log(flow: Flow, log: FlowLog, record: Recorder) -> TickReport:
+    """Take in what the state topic says, and write again where groups were put that was written over.
+
+    To be called in the thread that puts groups somewhere: from another one it could come behind a newer placement.
+    """
+
+    def follow(_: int) -> tuple[int, Sequence[str]]:
+        state = log.poll()
+        if lacking := sorted(key for key in state.overwritten if key.startswith(PLACEMENT_KEY)):
+            record([state.record_of(key) for key in lacking])
+        return 1, ()
+
+    return run_tick(f"upkeep {flow}", now_ms, follow)
 
 
 def read_target_groups(checkpoints: Sequence[Checkpoint], target: Cluster) -> TargetGroups:

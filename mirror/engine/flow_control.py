@@ -24,7 +24,7 @@ from mirror.control.dead_chunks import DeadChunksTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.gone_topics import GoneTopicsTick
 from mirror.control.group_translator import GroupTranslator, sources_of
-from mirror.control.groups import GroupOffsetsTick, recorder
+from mirror.control.groups import GroupOffsetsTick, Recorder, follow_log, recorder
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.quotas import QuotasTick
 from mirror.control.routes import plan_routes
@@ -93,7 +93,8 @@ class FlowControl:
         self._ticking = ticking
         self._producers = producers
         # What is kept up beside may go on for a while once the term is over: it asks by this whether it still counts.
-        self._lease = runtime.lease
+        with runtime.lock:
+            self._lease, self._term = runtime.lease, runtime.term
         self._fence_at = 0.0
         # Not before it was looked what an engine before has left, and that is on record.
         self._may_keep_up = threading.Event()
@@ -254,11 +255,12 @@ class FlowControl:
             writer = opened.enter_context(
                 closing(LogWriter(settings.target_producer, alias=flow.target, before=may_write))
             )
-            while not (stop.is_set() or ticking.once(lambda: self._read(log))):
+            record = self.recorder(writer)
+            while not (stop.is_set() or ticking.once(lambda: follow_log(flow, log, record))):
                 stop.wait(_RETRY_SECONDS)
             take_dead = self._in_term(self._runtime.take_dead)
             ticks: list[Timed] = [
-                (REPORT_SECONDS, lambda: self._read(log)),
+                (REPORT_SECONDS, lambda: follow_log(flow, log, record)),
                 *discovering,
                 (LAG_SECONDS, LagLine(self._runtime, log, source).tick),
                 (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, target, take_dead).tick),
@@ -272,7 +274,7 @@ class FlowControl:
                 configs = TopicConfigsTick(source, target, settings)
                 ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
             ticks += self._access_ticks(settings, source, target, log, writer)
-            ticks += self._group_ticks(settings, source, log, writer, thirds, flows)
+            ticks += self._group_ticks(settings, source, log, writer, record, thirds, flows)
             ticking.until(stop, ticks, is_outdated)
             if not stop.is_set():
                 return
@@ -287,6 +289,7 @@ class FlowControl:
         source: Cluster,
         log: FlowLog,
         writer: LogWriter,
+        record: Recorder,
         thirds: Thirds,
         flows: Sequence[FlowSettings],
     ) -> list[Timed]:
@@ -311,7 +314,7 @@ class FlowControl:
             writer,
             before_translating=translator.refresh,
             copies=CheckpointCopies(between),
-            record=recorder(settings, writer),
+            record=record,
             written=self._tally.take_checkpoints,
             found=self._tally.take_rereads,
         )
@@ -321,7 +324,7 @@ class FlowControl:
                 settings,
                 self._target,
                 checkpoints.writable,
-                recorder(settings, writer),
+                record,
                 log,
                 # What was handed over goes out while the others are asked for: nothing is waited for in between.
                 before_writing=self._lease.require_now,
@@ -329,12 +332,9 @@ class FlowControl:
             ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
         return ticks
 
-    def _read(self, log: FlowLog) -> TickReport:
-        def read(_: int) -> tuple[int, Sequence[str]]:
-            log.poll()
-            return 1, ()
-
-        return run_tick(f"upkeep {self._settings.flow}", now_ms, read)
+    def recorder(self, writer: LogWriter) -> Recorder:
+        """Return who puts records into the state topic in this term, by a writer to the target."""
+        return recorder(self._settings, writer, term=self._term)
 
     def _gone_topics(self, source: Cluster, log: FlowLog, writer: LogWriter) -> Callable[[], TickReport]:
         forget = self._in_term(self._runtime.forget)

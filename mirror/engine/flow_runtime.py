@@ -576,7 +576,7 @@ class FlowRuntime:
 
         Positions, with the chunk of the offset map that is being filled, are the tasks', and so is the gap that a
         partition is about to pass because it is acknowledged: written again as open it would take that back. What is
-        said of paused topics is the leader's.
+        said of paused topics is the leader's, and where groups are put that of the thread that puts them there.
 
         The running epoch ends for what was not asked for before: of a partition that waits, no sooner epoch writes it.
         To be called when nothing is written over any more, too.
@@ -586,7 +586,7 @@ class FlowRuntime:
         asked: set[tuple[bytes, bool]] = set()
         for key in overwritten:
             match json.loads(key):
-                case ["paused"]:
+                case ["paused"] | ["placement", *_]:
                     left.discard(key)
                 case ["position", topic, number] if self._is_copied(TopicPartition(topic, number)):
                     self.to_record.add(TopicPartition(topic, number))

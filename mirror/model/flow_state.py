@@ -42,6 +42,7 @@ from mirror.model.state_values import (
     Takeover,
     WrittenAs,
     pause_report_record,
+    placement_record,
     transactional_id_record,
 )
 
@@ -167,8 +168,8 @@ class FlowState:
             is_late = term is not None and self.claim is not None and term < self.claim.term
             if term is not None and epoch is not None:
                 is_late |= (term, epoch) < self._written_in.get(key, (term, epoch))
-            # The first position of a partition stands there before its first record does, which may have come too; and
-            # a transactional id before its first transaction.
+            # The first position of a partition stands there before its first record does, which may have come too; so
+            # do a transactional id before its first transaction, and a placement before the group's position.
             if is_late and (not key.startswith(FIRST_COUNTS) or self.record_of(key)[1] is not None):
                 self.overwritten.add(key)
                 self._note_late(key, value)
@@ -417,6 +418,9 @@ class FlowState:
                 return self._repeated(gap).record() if gap is not None else (key, None)
             case ["takeover", topic, partition] if (source := TopicPartition(topic, partition)) in self.takeovers:
                 return self.takeovers[source].record()
+            case ["placement", group, topic, partition]:
+                placement = self.placements.get((group, TopicPartition(topic, partition)))
+                return placement_record(placement) if placement is not None else (key, None)
             case ["producer"] if self.producer is not None:
                 return self.producer.record()
             case ["transactional_id", name] if name in self.registered:

@@ -16,6 +16,9 @@ POSITION_KEY = b'["position",'
 _TRANSACTIONAL_ID = b'["transactional_id",'
 
 
+PLACEMENT_KEY = b'["placement",'
+
+
 OF_THE_LEADER = (
     POSITION_KEY,
     b'["runs",',
@@ -24,12 +27,13 @@ OF_THE_LEADER = (
     b'["producer"]',
     b'["run"]',
     b'["paused"]',
+    PLACEMENT_KEY,
     _TRANSACTIONAL_ID,
 )
 
 
 # Of these the first record counts, whoever wrote it.
-FIRST_COUNTS = (POSITION_KEY, _TRANSACTIONAL_ID)
+FIRST_COUNTS = (POSITION_KEY, _TRANSACTIONAL_ID, PLACEMENT_KEY)
 
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]

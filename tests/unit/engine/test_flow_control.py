@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from mirror.config.settings import FlowSettings
+from mirror.control.groups import follow_log
 from mirror.control.routes import Routes
 from mirror.control.tick import TickReport, run_tick
 from mirror.engine import flow_control
@@ -18,7 +19,12 @@ from mirror.engine.flow_control import FlowControl
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.ticking import Ticking
+from mirror.model.flow_state import FlowState
+from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
+from mirror.model.state_record import Headers, StateRecord, term_of
+from mirror.model.state_values import claim_record, placement_record
 from mirror.waiting import wait_until
 from tests.unit.control.builders import flow_settings
 
@@ -152,7 +158,7 @@ class Late:
         self.rounds: dict[str, Callable[[], TickReport]] = {}
         source, target = brokers(topics=dict), brokers(topics=dict)
         nothing = SimpleNamespace(
-            tick=lambda: TickReport("nothing", 5, 0), side_topics_are_there=True, close=lambda: None, poll=lambda: None
+            tick=lambda: TickReport("nothing", 5, 0), side_topics_are_there=True, close=lambda: None, poll=FlowState
         )
         self.every: dict[object, float] = {}
         monkeypatch.setattr(flow_control, "LagLine", lambda *_: SimpleNamespace(tick=lag_told))
@@ -313,3 +319,30 @@ def test_positions_that_were_read_without_the_source_are_read_again_before_anyth
         monkeypatch.setattr(control, "keep_up", keep_up)
         control.run(stop, find_source=lambda *_, source=source: cast(Any, source)).join()  # type: ignore[misc]
         assert done == [*(["read again"] if is_known else []), *([source] if source else [])]
+
+
+def test_where_groups_were_put_is_written_again_in_its_term_by_the_thread_that_puts_them_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By another one it could come behind where a group was put meanwhile."""
+    late, since = Placement("billing", COPY, 5, 6, 6), Placement("billing", COPY, 40, 50, 50)
+    state, written = FlowState(), list[tuple[StateRecord, int | None]]()
+
+    def append(_: str, __: int, content: Sequence[tuple[bytes, bytes | None, Headers, int]]) -> None:
+        written.extend(((key, value), term_of(headers)) for key, value, headers, _ in content)
+        for key, value, headers, _ in content:
+            state.apply(key, value, term_of(headers))
+
+    state.apply(*claim_record(Claim("me", 3)))
+    state.apply(*placement_record(since), 3)
+    state.apply(*placement_record(late), 2)
+    runtime = FlowRuntime(flow_settings())
+    runtime.lead(3, was_settled=False, lease=Lease())
+    control = FlowControl(runtime, None, brokers(), NO_TICKING, cast(Any, None), matches_mm2=False)
+    # What ends its term says so; it writes nothing in the next.
+    runtime.lead(5, was_settled=False, lease=Lease())
+    log: Any = SimpleNamespace(poll=lambda: state)
+    for _ in range(2):
+        record = control.recorder(cast(Any, SimpleNamespace(append=append)))
+        assert follow_log(runtime.settings.flow, log, record).is_ok
+    assert written == [(placement_record(since), 3)], "once"

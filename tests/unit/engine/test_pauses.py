@@ -26,9 +26,17 @@ from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
+from mirror.model.placement import Placement
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
-from mirror.model.state_values import RunReport, chunk_record, claim_record, pause_record, pause_report_record
+from mirror.model.state_values import (
+    RunReport,
+    chunk_record,
+    claim_record,
+    pause_record,
+    pause_report_record,
+    placement_record,
+)
 from mirror.recovery.engine_fencing import report_without_engine
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
@@ -217,7 +225,8 @@ def test_what_an_earlier_leader_has_written_over_is_said_again_by_who_says_it(
     paused = pause_report_record(PauseReport("me", ()))[0]
     ending: list[None] = []
     runtime.changed = lambda: ending.append(None)
-    left = runtime.write_again({CLEAN.position.record(ORDERS)[0], chunk, full, gone, report, paused})
+    placed = placement_record(Placement("billing", ORDERS, 5, 6, 6))[0]
+    left = runtime.write_again({CLEAN.position.record(ORDERS)[0], chunk, full, gone, report, paused, placed})
     assert (left, ending) == ({full, gone, report}, [None])
     works = [one for work in engine._plan_epoch(1.0, 2) for one in work.partitions]
     recorded = {one.source: one.handover is not None and one.handover.is_recorded for one in works}

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
-from mirror.model.checkpoint import CheckpointedCopy, CopyId
 from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.leader_epochs import EpochEnd
@@ -20,35 +19,27 @@ from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, SparseOffsetMap
 from mirror.model.partition import TopicPartition
-from mirror.model.placement import Placement
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord, state_topic
 from mirror.model.state_values import (
     RUNS_PER_CHUNK,
     DataProducer,
-    ForeignWriter,
     Loss,
     RunReport,
-    Standby,
     Takeover,
     WrittenAs,
     acl_record,
-    checkpointed_record,
     chunk_record,
     claim_record,
     no_chunk_record,
-    placement_record,
     producer_asked_for_record,
     quota_record,
-    source_record,
     sparse_map_record,
     transactional_id_record,
     writer_record,
 )
 from mirror.model.translation import Exact, TooOld
-
-ORDERS = TopicPartition("orders", 3)
-ANN = Acl(Resource.TOPIC, Pattern.LITERAL, "orders", "User:ann", "*", Operation.READ, Permission.ALLOW)
+from tests.unit.model.state_records import KINDS, ORDERS
 
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
 offsets = st.integers(0, 2**63 - 1)
@@ -489,109 +480,6 @@ def test_fields_that_older_versions_did_not_write_have_defaults() -> None:
     )
     assert state.positions == {ORDERS: Position(7, 5, 0, True)}
     assert list(state.gaps.values()) == [Gap(ORDERS, 5, 9, "gone", 1234)]
-
-
-KINDS = {
-    "position": (
-        Position(7, 5, 1, True, 2, "id", "other", (EpochEnd(3, 7),), 9, "east.orders", True, 4, 6, compared=3).record(
-            ORDERS
-        ),
-        b'["position","orders",3]',
-        (
-            b'{"upstream":7,"downstream":5,"origin":1,"complete":true,"chunk":2,"topic_id":"id","target":"east.orders",'
-            b'"target_id":"other","epochs":[[3,7]],"source_end":9,"atomic":true,"turn":4,"left_out":6,"settled":false,'
-            b'"compared":[4,3]}'
-        ),
-    ),
-    "runs": (
-        chunk_record(ORDERS, 2, [Run(10, 11, 7)]),
-        b'["runs","orders",3,2]',
-        b'{"from":[10,11],"to":[17,18],"hole":[0,0],"runs":[7]}',
-    ),
-    "sketch": (
-        sparse_map_record(ORDERS, SparseOffsetMap(0, 50, 1, 51, (Pair(0, 1), Pair(40, 41)))),
-        b'["sketch","orders",3,0]',
-        b'{"end":50,"downstream_start":1,"downstream_end":51,"pairs":[[0,1],[40,41]]}',
-    ),
-    "gap": (
-        Gap(ORDERS, 5, 9, "größe", 1234, GapKind.RETENTION, 4, "id", passed=False).record(),
-        b'["gap","orders",3,5,1234]',
-        '{"end":9,"reason":"größe","kind":"retention","downstream":4,"topic_id":"id","passed":false}'.encode(),
-    ),
-    "acknowledged": (
-        Acknowledgement("ann", "was a test", 1300).record((ORDERS, 5, 1234)),
-        b'["acknowledged","orders",3,5,1234]',
-        b'{"by":"ann","reason":"was a test","at_ms":1300}',
-    ),
-    "takeover": (
-        Takeover(ORDERS, 45, 60, 61, 10, 10, 10, 1, 2, 3, "a note").record(),
-        b'["takeover","orders",3]',
-        (
-            b'{"position":45,"upstream":60,"downstream":61,"seen":10,"span":10,"records":10,"doubled":1,"others":2,'
-            b'"gone":3,"note":"a note"}'
-        ),
-    ),
-    "foreign": (
-        ForeignWriter(ORDERS, 5, 10, 20, 9, 1234).record(),
-        b'["foreign","orders",3,5]',
-        b'{"first":10,"end":20,"records":9,"seen_at_ms":1234}',
-    ),
-    "writer": (writer_record(12, 77), b'["writer",12]', b'{"since_ms":77}'),
-    "transactional_id": (
-        transactional_id_record("an id", 78, (7, 3), WrittenAs(7, 3, 5)),
-        b'["transactional_id","an id"]',
-        b'{"since_ms":78,"unended":[7,3],"written_as":[7,3,5]}',
-    ),
-    "claim": (
-        claim_record(Claim("an engine", 3, 7, True, False, False, "host", 42, "place", {"topics": "abc"})),
-        b'["claim"]',
-        (
-            b'{"engine":"an engine","term":3,"renewals":7,"confirmed":true,"released":false,"settled":false,'
-            b'"host":"host","pid":42,"place":"place","settings":{"topics":"abc"}}'
-        ),
-    ),
-    "placement": (
-        placement_record(Placement("a group", ORDERS, 5, 6, 7, "an id")),
-        b'["placement","a group","orders",3]',
-        b'{"upstream":5,"downstream":6,"written":7,"target_id":"an id"}',
-    ),
-    "checkpointed": (
-        checkpointed_record(CheckpointedCopy(ORDERS, CopyId("source id", "target id", 2), 40)),
-        b'["checkpointed","orders",3]',
-        b'{"source_id":"source id","target_id":"target id","turn":2,"since":40}',
-    ),
-    "standby": (
-        Standby("an engine", "host", 42, 5, ("topics",)).record(),
-        b'["standby","an engine"]',
-        b'{"host":"host","pid":42,"at_ms":5,"differs_in":["topics"]}',
-    ),
-    "producer": (
-        DataProducer(12, 3, "an id").record(),
-        b'["producer"]',
-        b'{"producer_id":12,"epoch":3,"transactional_id":"an id"}',
-    ),
-    "source": (source_record("an id"), b'["source"]', b'{"cluster_id":"an id"}'),
-    "run": (
-        RunReport("DEGRADED", ("a reason",), 5, ("a note",), {ORDERS: "why"}).record(),
-        b'["run"]',
-        b'{"state":"DEGRADED","reasons":["a reason"],"at_ms":5,"notes":["a note"],"stopped":[["orders",3,"why"]]}',
-    ),
-    "lost": (
-        Loss(5, "deleted", are_tails_unknown=True).record(),
-        b'["lost"]',
-        b'{"at_ms":5,"reason":"deleted","are_tails_unknown":true}',
-    ),
-    "acl": (
-        acl_record(ANN, ANN),
-        b'["acl","TOPIC","LITERAL","orders","User:ann","*","READ","ALLOW"]',
-        b'{"origin":["TOPIC","LITERAL","orders","User:ann","*","READ","ALLOW"]}',
-    ),
-    "quota": (
-        quota_record(QuotaKey((("client-id", None), ("user", "ann")), "producer_byte_rate"), 2.5),
-        b'["quota",[["client-id",null],["user","ann"]],"producer_byte_rate"]',
-        b'{"value":2.5}',
-    ),
-}
 
 
 @pytest.mark.parametrize("kind", KINDS)

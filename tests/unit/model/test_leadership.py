@@ -13,6 +13,7 @@ from mirror.model.gap import Gap, GapKind
 from mirror.model.leadership import Claim, Silence, differing, newest
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord, epoch_of, stamped, term_header, term_of
 from mirror.model.state_values import (
@@ -23,7 +24,9 @@ from mirror.model.state_values import (
     WrittenAs,
     chunk_record,
     claim_record,
+    no_placement_record,
     no_standby_record,
+    placement_record,
     transactional_id_record,
     writer_record,
 )
@@ -318,3 +321,34 @@ def test_mirrormakers_position_that_follows_a_late_one_of_ours_is_no_sign_of_jav
     assert state.late == {ORDERS: 20}
     assert not traces_of({ORDERS: 20}, {}, state, matches=True, has_run=False).certain
     assert traces_of({ORDERS: 21}, {}, state, matches=True, has_run=False).certain.keys() == {ORDERS}
+
+
+BEFORE, SINCE = Placement("billing", ORDERS, 5, 6, 6), Placement("billing", ORDERS, 40, 50, 50)
+
+
+def test_where_an_earlier_leader_was_about_to_put_a_group_does_not_hide_where_it_was_put_since() -> None:
+    """By the late one the group would seem to have read up to 50: led back, it would pass what it has not read."""
+    state = state_of(
+        (placement_record(BEFORE), 1),
+        (claim_record(bid("b", 2)), None),
+        (placement_record(SINCE), 2),
+        (placement_record(BEFORE), 1),
+    )
+    assert state.placements == {("billing", ORDERS): SINCE}
+    assert [state.record_of(key) for key in sorted(state.overwritten)] == [placement_record(SINCE)]
+
+
+def test_that_an_earlier_leader_could_not_put_a_group_somewhere_does_not_take_back_where_it_was_put_since() -> None:
+    state = state_of((claim_record(bid("b", 2)), None), (placement_record(SINCE), 2), (no_placement_record(BEFORE), 1))
+    assert state.placements == {("billing", ORDERS): SINCE}
+
+
+def test_the_first_placement_of_a_group_counts_however_late() -> None:
+    """Its position may be there too: without it the group would seem to have read up to it."""
+    state = state_of((claim_record(bid("b", 2)), None), (placement_record(BEFORE), 1))
+    assert (state.placements, state.overwritten) == ({("billing", ORDERS): BEFORE}, set())
+
+
+def test_whoever_moves_groups_by_hand_is_of_no_term_and_counts() -> None:
+    state = state_of((claim_record(bid("b", 2)), None), (placement_record(SINCE), 2), (placement_record(BEFORE), None))
+    assert state.placements == {("billing", ORDERS): BEFORE}

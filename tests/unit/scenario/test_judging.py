@@ -11,26 +11,21 @@ import pytest
 
 from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
-from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.account import Account, AccountLine, Fate, Sides
 from mirror.proof.delivery import GroupReading, Place, Route
 from mirror.proof.evidence import Gap
 from mirror.proof.final_values import FinalValues
-from mirror.proof.findings import Anomaly, Delivery, Example, Finding, PartitionCount
+from mirror.proof.findings import Anomaly, Delivery, Example, Finding
 from mirror.proof.losses import Absence
 from mirror.proof.objectives import Objectives, Rpo
 from mirror.proof.transactions import TransactionCount
 from mirror.scenario import judging
 from mirror.scenario.declaration import Fault, FaultKind, Judged, Load, Procedure
-from mirror.scenario.judging import Evidence, Found, figures_of, verdict_of
+from mirror.scenario.judging import Evidence, figures_of, verdict_of
 from mirror.scenario.routes import CopyRoute
-from tests.unit.scenario.builders import small
+from tests.unit.scenario.builders import CLEAN, FOUND, READ, WHERE, small
 
-WHERE = TopicPartition("east.orders", 0)
-CLEAN = Delivery((PartitionCount("west", WHERE, None, 10, 10, 0),), (), ())
-READ = replace(CLEAN, counts=(replace(CLEAN.counts[0], group="billing"),))
-FOUND = Found(CLEAN, CLEAN, READ, Absence(), None, None, None, 10, ())
 DISASTER = small(
     faults=(Fault(FaultKind.KILL_CLUSTER, "east", 1.0, is_disaster=True),),
     procedure=Procedure.FAIL_OVER,
