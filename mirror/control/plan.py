@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any
 
 from mirror.config.settings import ClusterSettings, FlowSettings
@@ -11,9 +12,17 @@ from mirror.control.acls import plan_acls, read_acls
 from mirror.control.flow_log import FlowLog
 from mirror.control.quotas import QuotaAction, plan_quotas
 from mirror.control.routes import plan_routes
+from mirror.control.same_offsets import (
+    compacted,
+    copies_with_same_offsets,
+    needed_rights,
+    plan_same_offsets,
+    read_logs,
+)
 from mirror.control.topics import ClusterTopics, expected_problems, plan_internal_topics, plan_topics, read_both_ends
 from mirror.control.users import missing_users
 from mirror.kafka import coordinator
+from mirror.kafka.appending import Appender
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_errors import ClusterError
@@ -29,6 +38,7 @@ _HEARTBEATS_ALONE = (
     "not enabled in the file: nothing is copied; as in MirrorMaker it has heartbeats, unless "
     "emit.heartbeats.enabled = false"
 )
+_UNMADE = ("copies with the source's offsets are planned only: mirror run makes none yet and ends with exit code 2",)
 # No flow has as many tasks, nor has given up as many transactional ids.
 _UNUSED_TASK = 1_000_000
 
@@ -43,6 +53,8 @@ class FlowPlan:
         cluster, topic, action, detail.
     acls, quotas, users
         what it is about, action, detail.
+    offsets
+        of each partition whose copy is to have the source's offsets: partition, action, detail, and what it costs.
     notes
         what else there is to know.
     problem
@@ -59,6 +71,7 @@ class FlowPlan:
     notes: tuple[str, ...] = ()
     problem: str | None = None
     enabled: bool = True
+    offsets: Rows = field(default_factory=list)
 
     @property
     def has_problems(self) -> bool:
@@ -68,7 +81,13 @@ class FlowPlan:
 
     def tables(self) -> dict[str, Rows]:
         """Return the rows by what they are about, as far as there are any."""
-        kinds = {"topics": self.topics, "ACLs": self.acls, "client quotas": self.quotas, "users": self.users}
+        kinds = {
+            "topics": self.topics,
+            "offsets": self.offsets,
+            "ACLs": self.acls,
+            "client quotas": self.quotas,
+            "users": self.users,
+        }
         return {name: rows for name, rows in kinds.items() if rows}
 
     def as_json(self) -> dict[str, Any]:
@@ -76,6 +95,7 @@ class FlowPlan:
         return {
             "flow": str(self.flow),
             "topics": self.topics,
+            "offsets": self.offsets,
             "acls": self.acls,
             "quotas": self.quotas,
             "users": self.users,
@@ -122,12 +142,14 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
             *_transforms(upstream, settings),
             *_rights(clusters[flow.target], settings),
         )
+        offsets, notes = _offsets(upstream, downstream, settings)
+        told += notes
         if not settings.sync_topic_acls:
             note = "no ACLs are carried over: sync.topic.acls.enabled = false"
-            return FlowPlan(flow, topics, [], [], [], (*told, note))
+            return FlowPlan(flow, topics, [], [], [], (*told, note), offsets=offsets)
         acls, notes = _acls(source, target, settings, state)
         quotas, users = _quotas(source, target, settings, state), _users(source, target, settings)
-        return FlowPlan(flow, topics, acls, quotas, users, (*told, *notes))
+        return FlowPlan(flow, topics, acls, quotas, users, (*told, *notes), offsets=offsets)
 
 
 def _routes(upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSettings, state: FlowState) -> Rows:
@@ -137,6 +159,27 @@ def _routes(upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSe
         {"cluster": downstream.alias, "topic": "", "action": "problem", "detail": problem}
         for problem in routes.problems
     ]
+
+
+def _offsets(
+    upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSettings
+) -> tuple[Rows, tuple[str, ...]]:
+    """Return what the source's offsets cost, partition by partition, and which rights they need."""
+    wanted = settings.same_offsets
+    if wanted is None:
+        return [], ()
+    pairs = copies_with_same_offsets(upstream, settings, wanted)
+    known = {each for topic in downstream.topics.values() for each in topic.topic_partitions}
+    present = [each for each in pairs.values() if each in known]
+    source = Channel(settings.flow.source, settings.source_consumer)
+    with closing(source), Appender(settings.flow.target, settings.target_producer) as target:
+        logs = read_logs(pairs, present, source, target.channel)
+        writes_many = target.may_write_markers()
+    rows = plan_same_offsets(pairs, logs, compacted(upstream, downstream, settings), wanted)
+    rights = needed_rights(
+        settings.flow, pads=any(row.get("to pad", "0") != "0" for row in rows), writes_many=writes_many
+    )
+    return rows, (*_UNMADE, *rights)
 
 
 def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, ...]:

@@ -17,6 +17,11 @@ from mirror.model.flow import Flow
 _OURS = 1 << 62
 
 
+def markers_transactional_id(flow: Flow) -> str:
+    """Return the transactional id of the empty transactions whose markers fill holes."""
+    return f"mm2-offsets.{flow.source}.internal.{flow.target}"
+
+
 def producer_of(flow: Flow) -> Producer:
     """Return the producer that a flow writes copies with the source's offsets as.
 

@@ -10,6 +10,9 @@ from mirror.kafka.batch import Producer
 RESERVED_KEY = b"\0mirror.offsets"
 """The key of all tombstones: the cleaner keeps one of them at most."""
 
+PADDING_BYTES, TOMBSTONE_BYTES = 0.66, 0.4
+"""What one filler takes in a full batch, compressed."""
+
 
 def padding(count: int, producer: Producer, sequence: int, timestamp: int) -> memoryview:
     """Return a batch of ``count`` records without key and value."""

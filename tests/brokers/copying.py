@@ -273,8 +273,13 @@ NewCopying = Callable[..., Copying]
 
 def delete_before(copying: Copying, source: TopicPartition, offset: int) -> None:
     """Remove the source's records before an offset, as retention does."""
-    deletion = confluent_kafka.TopicPartition(source.topic, source.partition, offset)
-    admin = AdminClient(copying.flow.source_client)
+    delete_records(copying.flow.source_client, source, offset)
+
+
+def delete_records(client: dict[str, str], partition: TopicPartition, offset: int) -> None:
+    """Remove the records of a partition before an offset."""
+    deletion = confluent_kafka.TopicPartition(partition.topic, partition.partition, offset)
+    admin = AdminClient(client)
     for done in admin.delete_records([deletion]).values():
         done.result(20)
 

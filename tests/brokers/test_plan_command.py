@@ -11,10 +11,12 @@ from mirror.config.resolving import load
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.lab.clusters import Lab
+from mirror.model.partition import TopicPartition
 from tests.brokers.command import FACTORS, address, mirror
+from tests.brokers.copying import delete_records, producer_to, write
 
 
-def write(tmp_path: Path, ends: dict[str, str], *lines: str) -> Path:
+def write_file(tmp_path: Path, ends: dict[str, str], *lines: str) -> Path:
     """Write a file with a flow that has never run; its keys win over the factors for one broker."""
     file, (source, target) = tmp_path / "mirror.properties", ends
     head = (f"clusters = {source}, {target}", *(f"{alias}.bootstrap.servers = {at}" for alias, at in ends.items()))
@@ -26,7 +28,7 @@ def test_one_cluster_under_two_names_is_a_problem_of_the_plan(
     east_west: Lab, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     both = address(east_west, "west")
-    file = write(tmp_path, {unique("shop").replace("-", ""): both, "west": both})
+    file = write_file(tmp_path, {unique("shop").replace("-", ""): both, "west": both})
     done = mirror("plan", str(file))
     assert done.returncode == 1, done.stderr
     assert "are the same cluster" in " ".join(done.stdout.split())
@@ -45,7 +47,7 @@ def test_more_replicas_than_brokers_is_told_before_anything_is_created(
     ends = {here: address(east_west, "east"), there: address(east_west, "west")}
     # The topic of the copies, one of the side topics on the target, and the one on the source.
     for key in ("replication.factor", "checkpoints.topic.replication.factor", "offset-syncs.topic.replication.factor"):
-        file = write(tmp_path, ends, f"topics = {topic}", f"{here}->{there}.{key} = 3")
+        file = write_file(tmp_path, ends, f"topics = {topic}", f"{here}->{there}.{key} = 3")
         before = set(east.topics()), set(west.topics())
         done = mirror("run", str(file))
         said = done.stderr.replace("\n", " ")
@@ -73,3 +75,48 @@ def test_the_file_of_the_readme_is_planned_as_it_is_printed(east_west: Lab, tmp_
     planned = mirror("plan", str(file), "--json")
     assert (planned.returncode, planned.stderr) == (0, "")
     assert [flow["problem"] for flow in json.loads(planned.stdout)["flows"]] == [None, None]
+
+
+def test_the_plan_says_what_the_source_s_offsets_cost_and_which_partition_cannot_have_them(
+    east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A head to be padded, holes of transactions, a copy that others have begun: each by name, before anything is done."""
+    here, there = (unique(word).replace("-", "") for word in ("shop", "copy"))
+    plain, transactional, begun = (unique(word) for word in ("plain", "transactional", "begun"))
+    east.create_topics([NewTopic(name, 1, 1) for name in (plain, transactional, begun)])
+    west.create_topics([NewTopic(f"{here}.{begun}", 1, 1)])
+    client, target = ({"bootstrap.servers": address(east_west, alias)} for alias in ("east", "west"))
+    write(client, TopicPartition(plain, 0), range(100))
+    delete_records(client, TopicPartition(plain, 0), 90)
+    producer = producer_to(client, transactional_id=unique("writer"))
+    producer.init_transactions()
+    for number in range(10):
+        producer.begin_transaction()
+        producer.produce(transactional, b"%d" % number)
+        producer.commit_transaction()
+    write(target, TopicPartition(f"{here}.{begun}", 0), range(3))
+
+    ends = {here: client["bootstrap.servers"], there: target["bootstrap.servers"]}
+    topics = f"topics = {plain}, {transactional}, {begun}"
+    file = write_file(tmp_path, ends, topics, "mirror.offsets = same")
+    planned = mirror("plan", str(file), "--flow", f"{here}->{there}", "--json")
+    assert planned.returncode == 1, planned.stderr
+    (flow,) = json.loads(planned.stdout)["flows"]
+    rows = {row["partition"]: row for row in flow["offsets"]}
+    assert (rows[f"{plain}-0"]["to pad"], rows[f"{plain}-0"]["markers"]) == ("90", "none")
+    assert (rows[f"{transactional}-0"]["to pad"], rows[f"{transactional}-0"]["markers"]) == ("0", "about 10")
+    assert rows[f"{begun}-0"]["action"] == "problem"
+    assert "holds the offsets 0 to 3" in rows[f"{begun}-0"]["detail"]
+    assert any("mm2-offsets." in note for note in flow["notes"])
+    assert any("lets the flow write many markers" in note for note in flow["notes"])
+    # An engine does not begin with it.
+    done = mirror("run", str(file))
+    assert done.returncode == 2
+    assert f"{file}:6: mirror.offsets: " in done.stderr.replace("\n", " ")
+    # Nor does the plan let more be padded than is allowed.
+    limit = write_file(tmp_path, ends, f"topics = {plain}", "mirror.offsets = same", "mirror.offsets.pad.limit = 89")
+    refused = mirror("plan", str(limit), "--flow", f"{here}->{there}")
+    assert refused.returncode == 1
+    assert "mirror.offsets.pad.limit is 89" in " ".join(refused.stdout.split())
+    allowed = write_file(tmp_path, ends, f"topics = {plain}", "mirror.offsets = same", "mirror.offsets.pad.limit = 90")
+    assert mirror("plan", str(allowed), "--flow", f"{here}->{there}").returncode == 0

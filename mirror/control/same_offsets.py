@@ -1,0 +1,165 @@
+"""What copies with the source's offsets cost, partition by partition, and what keeps a partition from having them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mirror.config.settings import FlowSettings, SameOffsets
+from mirror.control.topics import ClusterTopics
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.log import read_batches
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.same_offsets.chain import markers_transactional_id
+from mirror.same_offsets.fillers import PADDING_BYTES, TOMBSTONE_BYTES
+from mirror.same_offsets.filling import MANY, Bounds, Refused, may_begin
+
+# Seen on two busy cores, with brokers of one replica.
+_FILLERS_A_SECOND = 500_000
+_MARKERS_A_SECOND = 20
+# So many of the newest offsets of a partition tell how many have no record.
+_SAMPLE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Where the logs of a partition begin and end, and what share of the source's newest offsets has no record."""
+
+    source: Bounds
+    copy: Bounds
+    share_without_record: float
+
+
+def plan_same_offsets(
+    pairs: Mapping[TopicPartition, TopicPartition],
+    logs: Mapping[TopicPartition, Logs],
+    cleaned: frozenset[str],
+    wanted: SameOffsets,
+) -> list[dict[str, str]]:
+    """Return a row for each partition: what is to be filled, bytes, minutes, or why it cannot be.
+
+    Parameters
+    ----------
+    pairs
+        partitions of the source and of their copies.
+    logs
+        by partition of the source; of one that is missing it could not be told.
+    cleaned
+        names of the copies that are cleaned by key, of :func:`compacted`.
+    """
+    rows = []
+    for source, copy in sorted(pairs.items()):
+        found = logs.get(source)
+        if found is None:
+            rows.append(_problem(source, f"{source} or {copy} does not tell where its log begins and ends"))
+            continue
+        refused = may_begin(found.source, found.copy, wanted.pad_limit)
+        rows.append(
+            _problem(source, refused.reason)
+            if isinstance(refused, Refused)
+            else _cost(source, copy, found, is_compacted=copy.topic in cleaned)
+        )
+    return rows
+
+
+def needed_rights(flow: Flow, *, pads: bool, writes_many: bool) -> tuple[str, ...]:
+    """Say which rights on the target copies with the source's offsets need beside the usual ones.
+
+    ``pads``: a head is filled and removed; ``writes_many``: markers may be written many at once.
+    """
+    identity = markers_transactional_id(flow)
+    on_copies = " and Delete on the copies whose head is padded" if pads else ""
+    many = (
+        f"{flow.target} lets the flow write many markers at once (Alter on the cluster)"
+        if writes_many
+        else f"{flow.target} does not let the flow write many markers at once: grant Alter on the cluster, or holes of "
+        f"{MANY} offsets and more take an empty transaction for each offset"
+    )
+    return f"needed on {flow.target}: Write and Describe on the transactional id {identity}{on_copies}", many
+
+
+def copies_with_same_offsets(
+    upstream: ClusterTopics, settings: FlowSettings, wanted: SameOffsets
+) -> dict[TopicPartition, TopicPartition]:
+    """Return the partitions whose copies are to have the source's offsets, and those copies."""
+    chosen = (name for name in upstream.topics if settings.replicates(name) and wanted.topics.matches(name))
+    return {
+        TopicPartition(name, each.partition): TopicPartition(settings.copy_of(name), each.partition)
+        for name in chosen
+        if not settings.policy.is_heartbeats_topic(name)
+        for each in upstream.topics[name].partitions
+    }
+
+
+def compacted(upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSettings) -> frozenset[str]:
+    """Return the names of copies that are cleaned by key, or will be: one that is to be made gets the source's way."""
+    found = set()
+    for name in upstream.topics:
+        copy = settings.copy_of(name)
+        entries = downstream.configs.get(copy) or upstream.configs.get(name) or ()
+        if any(each.name == "cleanup.policy" and "compact" in (each.value or "") for each in entries):
+            found.add(copy)
+    return frozenset(found)
+
+
+def read_logs(
+    pairs: Mapping[TopicPartition, TopicPartition], present: Sequence[TopicPartition], source: Channel, target: Channel
+) -> dict[TopicPartition, Logs]:
+    """Return what both ends tell; a copy that is not among the ``present`` ones is about to be made, and empty.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if a cluster cannot be asked.
+    """
+    sources, copies = _bounds(source, list(pairs)), _bounds(target, present)
+    found = {}
+    for original, copy in pairs.items():
+        if original in sources and (copy in copies or copy not in present):
+            of_source = sources[original]
+            share = _share_without_record(source, original, of_source)
+            found[original] = Logs(of_source, copies.get(copy, Bounds(0, 0)), share)
+    return found
+
+
+def _bounds(channel: Channel, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
+    starts, _ = channel.find_offsets(partitions, EARLIEST)
+    ends, _ = channel.find_offsets(starts, LATEST)
+    return {each: Bounds(starts[each], end) for each, end in ends.items()}
+
+
+def _share_without_record(channel: Channel, partition: TopicPartition, bounds: Bounds) -> float:
+    """Return how many of the newest offsets have no record, of 1; a batch's records count as if spread evenly."""
+    start, end = max(bounds.start, bounds.end - _SAMPLE), bounds.end
+    if start == end:
+        return 0.0
+    records = 0.0
+    for _, header in read_batches(channel, partition, start, end):
+        inside = min(header.next_offset, end) - max(header.base_offset, start)
+        records += header.record_count * inside / (header.next_offset - header.base_offset)
+    return max(0.0, 1.0 - records / (end - start))
+
+
+def _cost(source: TopicPartition, copy: TopicPartition, logs: Logs, *, is_compacted: bool) -> dict[str, str]:
+    to_pad = logs.source.start - logs.copy.end
+    holes = math.ceil(logs.share_without_record * (logs.source.end - logs.source.start))
+    fillers = to_pad + (holes if is_compacted else 0)
+    markers = 0 if is_compacted else holes
+    size = math.ceil(fillers * (TOMBSTONE_BYTES if is_compacted else PADDING_BYTES))
+    seconds = fillers / _FILLERS_A_SECOND + markers / _MARKERS_A_SECOND
+    return {
+        "partition": str(source),
+        "copy": str(copy),
+        "action": "fill" if fillers or markers else "copy",
+        "to pad": f"{to_pad:,}",
+        "bytes": f"{size:,}",
+        "markers": f"about {markers:,}" if markers else "none",
+        "minutes": f"{seconds / 60:.1f}",
+        "detail": "tombstones of a reserved key: the copy is compacted" if is_compacted and fillers else "",
+    }
+
+
+def _problem(source: TopicPartition, reason: str) -> dict[str, str]:
+    return {"partition": str(source), "action": "problem", "detail": reason}

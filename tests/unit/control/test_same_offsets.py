@@ -1,0 +1,83 @@
+"""What copies with the source's offsets cost, and what keeps a partition from having them."""
+
+from __future__ import annotations
+
+from mirror.config.settings import SameOffsets
+from mirror.control.same_offsets import Logs, compacted, copies_with_same_offsets, needed_rights, plan_same_offsets
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.model.patterns import PatternList
+from mirror.same_offsets.filling import Bounds
+from tests.unit.control.builders import cluster, entry, flow_settings, topic
+
+ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
+EVERYTHING = SameOffsets(PatternList((".*",)), 1_000_000_000)
+
+
+def row(
+    source: Bounds, copy: Bounds, share: float = 0.0, limit: int = 1_000_000_000, *, is_cleaned: bool = False
+) -> dict[str, str]:
+    cleaned = frozenset({"east.orders"}) if is_cleaned else frozenset()
+    logs = {ORDERS: Logs(source, copy, share)}
+    (found,) = plan_same_offsets({ORDERS: COPY}, logs, cleaned, SameOffsets(PatternList((".*",)), limit))
+    return found
+
+
+def test_a_dense_topic_that_has_its_first_record_costs_nothing() -> None:
+    found = row(Bounds(0, 500), Bounds(0, 0))
+    assert (found["action"], found["to pad"], found["markers"], found["minutes"]) == ("copy", "0", "none", "0.0")
+
+
+def test_a_head_costs_offsets_bytes_and_minutes() -> None:
+    found = row(Bounds(300_000_000, 300_000_500), Bounds(0, 0))
+    assert (found["action"], found["to pad"], found["bytes"]) == ("fill", "300,000,000", "198,000,000")
+    assert found["minutes"] == "10.0"
+
+
+def test_holes_cost_markers_and_on_a_compacted_copy_tombstones() -> None:
+    found = row(Bounds(0, 12_000), Bounds(0, 0), share=0.1)
+    assert (found["action"], found["markers"], found["minutes"]) == ("fill", "about 1,200", "1.0")
+    cleaned = row(Bounds(0, 12_000), Bounds(0, 0), share=0.1, is_cleaned=True)
+    assert (cleaned["action"], cleaned["markers"], cleaned["bytes"]) == ("fill", "none", "480")
+    assert "tombstones" in cleaned["detail"]
+
+
+def test_a_partition_that_cannot_have_them_is_a_problem_by_name() -> None:
+    over = row(Bounds(300, 400), Bounds(0, 0), limit=299)
+    assert (over["partition"], over["action"]) == ("orders-0", "problem")
+    assert "300 offsets are to be padded" in over["detail"]
+    assert "mirror.offsets.pad.limit is 299" in over["detail"]
+    filled = row(Bounds(0, 400), Bounds(0, 7))
+    assert filled["action"] == "problem"
+    assert "holds the offsets 0 to 7" in filled["detail"]
+    (untold,) = plan_same_offsets({ORDERS: COPY}, {}, frozenset(), EVERYTHING)
+    assert untold["action"] == "problem"
+
+
+def test_only_topics_that_are_chosen_have_them() -> None:
+    upstream = cluster("east", topic("orders", 2), topic("bills"), topic("heartbeats"), topic("secret"))
+    settings = flow_settings("topics = orders, bills", "mirror.offsets = same", "mirror.offsets.topics = ord.*")
+    assert settings.same_offsets is not None
+    assert copies_with_same_offsets(upstream, settings, settings.same_offsets) == {
+        TopicPartition("orders", number): TopicPartition("east.orders", number) for number in (0, 1)
+    }
+
+
+def test_a_copy_is_compacted_as_the_target_has_it_or_as_the_source_does_if_it_is_yet_to_be_made() -> None:
+    clean = {"orders": [entry("cleanup.policy", "compact,delete")], "bills": [entry("cleanup.policy", "compact")]}
+    upstream = cluster("east", topic("orders"), topic("bills"), configs=clean)
+    downstream = cluster("west", topic("east.bills"), configs={"east.bills": [entry("cleanup.policy", "delete")]})
+    assert compacted(upstream, downstream, flow_settings()) == {"east.orders"}
+
+
+def test_rights_are_named_with_what_they_are_for() -> None:
+    flow = Flow("east", "west")
+    needed, many = needed_rights(flow, pads=True, writes_many=False)
+    assert needed == (
+        "needed on west: Write and Describe on the transactional id mm2-offsets.east.internal.west and Delete on the "
+        "copies whose head is padded"
+    )
+    assert "grant Alter on the cluster" in many
+    needed, many = needed_rights(flow, pads=False, writes_many=True)
+    assert "Delete" not in needed
+    assert many == "west lets the flow write many markers at once (Alter on the cluster)"
