@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,6 @@ from typing import ParamSpec
 
 from mirror.clock import steady_seconds
 from mirror.config.settings import FlowSettings
-from mirror.control.acls import AclsTick
 from mirror.control.checkpoint_copies import CheckpointCopies
 from mirror.control.checkpoints import CheckpointsTick
 from mirror.control.dead_chunks import DeadChunksTick
@@ -26,14 +25,14 @@ from mirror.control.gone_topics import GoneTopicsTick
 from mirror.control.group_translator import GroupTranslator, sources_of
 from mirror.control.groups import GroupOffsetsTick, Recorder, follow_log, recorder
 from mirror.control.mesh import MeshTranslator, Thirds
-from mirror.control.quotas import QuotasTick
 from mirror.control.routes import plan_routes
 from mirror.control.source_brokers import SourceBrokersTick
 from mirror.control.state_notes import state_notes
 from mirror.control.tick import NotLeading, TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
-from mirror.control.users import UsersTick
+from mirror.engine.access_ticks import access_ticks
 from mirror.engine.copy_counters import CopyCounters
+from mirror.engine.earlier_runs import has_run_before, has_shared_copies
 from mirror.engine.flow_producers import FlowProducers, TakenProducers
 from mirror.engine.flow_runtime import REFUSED_SECONDS, FlowRuntime
 from mirror.engine.foreign_writers import ForeignWriters
@@ -43,7 +42,7 @@ from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.connection import BrokerRefused, LeaderUnknown
+from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
@@ -273,7 +272,7 @@ class FlowControl:
             if settings.sync_topic_configs:
                 configs = TopicConfigsTick(source, target, settings)
                 ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
-            ticks += self._access_ticks(settings, source, target, log, writer)
+            ticks += access_ticks(settings, source, target, log, writer)
             ticks += self._group_ticks(settings, source, log, writer, record, thirds, flows)
             ticking.until(stop, ticks, is_outdated)
             if not stop.is_set():
@@ -340,20 +339,6 @@ class FlowControl:
         forget = self._in_term(self._runtime.forget)
         return GoneTopicsTick(self._settings, log, source, self._target, writer, forget).tick
 
-    def _access_ticks(
-        self, settings: FlowSettings, source: Cluster, target: Cluster, log: FlowLog, writer: LogWriter
-    ) -> list[Timed]:
-        """Return what keeps up who may do what on the target; the first round comes at once (RUN-01)."""
-        ends = (source, target, settings)
-        if not settings.sync_topic_acls:
-            return []
-        ticks = [AclsTick(*ends, log, writer).tick]
-        if settings.acls.client_quotas:
-            ticks.append(QuotasTick(*ends, log, writer).tick)
-        if settings.acls.scram_users:
-            ticks.append(UsersTick(*ends).tick)
-        return [(settings.sync_topic_acls_interval_seconds, tick) for tick in ticks]
-
     def _flow_into(self, source: Cluster, alias: str) -> FlowLog | None:
         """Return the state of the flow from a cluster to this flow's source, where it lies, if it ever ran."""
         topic = state_topic(alias)
@@ -396,7 +381,7 @@ class FlowControl:
             if lost is None and log.loss is None and self._held[1].was_used_before:
                 if source is None:
                     return 0, ()
-                if self._has_shared_copies(source):
+                if has_shared_copies(self._settings, source, self._target):
                     lost = begun_anew(log.state, has_run=True, now_ms=now_ms())
             if lacking := self._lacking(log, lost):
                 self._append(writer, lacking)
@@ -437,7 +422,10 @@ class FlowControl:
         # An engine that was killed before it was done has put it on record.
         if state.loss is not None:
             return state.loss
-        has_run = self._has_run(source) or (self._producers.was_given(state) and self._has_shared_copies(source))
+        settings, target = self._settings, self._target
+        has_run = has_run_before(settings, source, target) or (
+            self._producers.was_given(state) and has_shared_copies(settings, source, target)
+        )
         return begun_anew(state, has_run=has_run, now_ms=now_ms())
 
     def _lacking(self, log: FlowLog, lost: Loss | None) -> list[StateRecord]:
@@ -463,51 +451,6 @@ class FlowControl:
             # Other engines tell by it whose records these are, and must know before there are any.
             records.append(source_record(self._source.cluster_id))
         return records
-
-    def _has_run(self, source: Cluster) -> bool:
-        """Tell whether an engine has run the flow before, by what it has left in topics that nobody else writes to."""
-        settings, target = self._settings, self._target
-        if settings.config_storage_topic in target.topics([settings.config_storage_topic]):
-            # They may be Java MirrorMaker's.
-            return False
-        topics = [name for name in source.topics() if settings.replicates(name) and settings.is_alone(name)]
-        written = {settings.offset_storage_topic, settings.checkpoints_topic, *map(settings.copy_of, topics)}
-        if settings.offset_syncs_location == "target":
-            # On the source it is named after the target alone, and flows of other aliases share it.
-            written.add(settings.offset_syncs_topic)
-        return self._holds_anything(written)
-
-    def _has_shared_copies(self, source: Cluster) -> bool:
-        """Tell whether anything lies in topics that the flow copies to and others may write to as well.
-
-        That alone does not say that the flow has run. Java MirrorMaker's copies are looked up in any case.
-        """
-        settings = self._settings
-        if settings.config_storage_topic in self._target.topics([settings.config_storage_topic]):
-            return False
-        shared = (name for name in source.topics() if settings.replicates(name) and not settings.is_alone(name))
-        return self._holds_anything(map(settings.copy_of, shared))
-
-    def _holds_anything(self, topics: Iterable[str]) -> bool:
-        """Tell whether anything was ever written to one of these topics on the target.
-
-        Raises
-        ------
-        LeaderUnknown
-            if that is not known, because nobody can be asked about some of them and the others are empty.
-        """
-        found = self._target.topics(sorted(set(topics)))
-        partitions = [
-            TopicPartition(name, each.partition) for name, topic in found.items() for each in topic.partitions
-        ]
-        ends = self._target.offsets(partitions, "latest")
-        if any(ends.values()):
-            return True
-        for partition, why in ends.problems.items():
-            raise LeaderUnknown(
-                f"whether the flow has run before is not known: {partition} on {self._settings.flow.target}: {why}"
-            )
-        return False
 
     def _find_partitions(self, source: Cluster, settings: FlowSettings, mirrors: Mirrors) -> TickReport:
         return run_tick(f"partitions {settings.flow}", now_ms, lambda _: self._found(source, settings, mirrors))

@@ -20,30 +20,32 @@ from importlib.metadata import version
 
 from mirror.config.changes import in_effect
 from mirror.config.errors import ConfigError
-from mirror.config.properties import read
 from mirror.config.secrets import holds_secrets
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
-from mirror.control.heartbeats import HeartbeatsTick
-from mirror.control.tick import TickReport, connection_name, now_ms, run_tick
-from mirror.control.topics import TopicsTick, lacking_brokers
+from mirror.control.tick import TickReport, now_ms
+from mirror.control.topics import TopicsTick
 from mirror.copier.assignment import assign
 from mirror.copier.epoch_channel import CopiedNews, Troubles
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
 from mirror.engine.cluster_news import Away, ClusterNews, Outages, news_of
+from mirror.engine.connecting import connect, connect_source
 from mirror.engine.copy_counters import CopyCounters
 from mirror.engine.election import Identity
+from mirror.engine.epoch_plan import flow_work, partitions_to_copy
 from mirror.engine.flow_control import FlowControl
+from mirror.engine.flow_heartbeats import FlowHeartbeats
 from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
-from mirror.engine.refusals import SameCluster, TooFewBrokers, not_reachable, place_of, refused_offsets
+from mirror.engine.refusals import SameCluster, not_reachable, place_of
 from mirror.engine.run_log import logger_of
+from mirror.engine.start_check import chosen_flows, cluster_ids, same_cluster
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError, ClusterUnreachable
+from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.connecting import is_refusal
 from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogWriter
@@ -63,9 +65,6 @@ _UNMEASURED_BYTES = 1 << 16
 _RELEASE_SECONDS = 10.0
 _JOIN_SECONDS = 1.0
 _TAKEOVER_SECONDS = 10.0
-_TOPICS_SECONDS = 10.0
-# Addresses that lead to one cluster are mended by people.
-_SAME_CLUSTER_SECONDS = 10.0
 # Another engine that stands by is to copy within five seconds.
 _STOP_SECONDS = 3.0
 # An epoch that has not ended so long after its time never will.
@@ -106,18 +105,8 @@ class Engine:
         ConfigError
             if no flow is left, one asks for what no engine does yet, or logins would go over a network as they are.
         """
-        unknown = sorted(set(clusters) - set(settings.clusters))
-        if unknown:
-            raise ConfigError(settings.path, None, "--clusters", f"{', '.join(unknown)} is not among clusters")
         self._settings = settings
-        self._flows = [flow for flow in settings.flows if not clusters or flow.flow.target in clusters]
-        if not any(flow.enabled for flow in self._flows):
-            raise ConfigError(
-                settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
-            )
-        for each in self._flows:
-            if each.enabled and each.same_offsets is not None:
-                raise refused_offsets(settings.path, each.flow)
+        self._flows = chosen_flows(settings, clusters)
         clients = [client for flow in self._flows for client in (flow.source_consumer, flow.target_producer)]
         try:
             conf = with_encryption(master, spark_conf or {}, has_secrets=any(map(holds_secrets, clients)))
@@ -178,57 +167,20 @@ class Engine:
         TooFewBrokers
             if a topic that a flow is to begin with is to have more replicas than there are brokers.
         """
-        answers = self._answers(stop or threading.Event())
+        answers = cluster_ids(self._settings, self._flows, stop or threading.Event())
         for answer in answers.values():
             if isinstance(answer, Exception) and not isinstance(answer, ClusterUnreachable):
                 raise answer
         ids = {alias: answer for alias, answer in answers.items() if isinstance(answer, str)}
         away = {alias: answer for alias, answer in answers.items() if isinstance(answer, ClusterUnreachable)}
         for flow in self._flows:
-            if same := _same_cluster(flow.flow, ids):
+            if same := same_cluster(flow.flow, ids):
                 raise SameCluster(self._settings.path, *place_of(self._settings.path, flow.flow.target), same)
         targets = [flow.flow.target for flow in self._flows if flow.enabled]
         if all(alias in away and away[alias].is_for_people for alias in targets):
             raise not_reachable(self._settings.path, away[targets[0]])
         for alias, why in away.items():
             self._away[alias] = Away(why.reason, why.__cause__ is not None and is_refusal(why.__cause__))
-
-    def _answers(self, stop: threading.Event) -> dict[str, str | Exception]:
-        """Return of each cluster its id, or what it raised; of none that has not answered when ``stop`` is set."""
-        found: dict[str, str | Exception] = {}
-
-        def ask(alias: str) -> None:
-            try:
-                with Cluster.connect(self._settings.clusters[alias]) as cluster:
-                    self._require_brokers(cluster)
-                    found[alias] = cluster.cluster_id
-            except Exception as problem:  # noqa: BLE001  # raised by check()
-                found[alias] = problem
-
-        # Not a pool's: the process would not end before the last of them.
-        asking = [threading.Thread(target=ask, args=(alias,), daemon=True) for alias in self._clusters]
-        for thread in asking:
-            thread.start()
-        for thread in asking:
-            while thread.is_alive() and not stop.is_set():
-                thread.join(timeout=_TICK_SECONDS)
-        return {alias: found[alias] for alias in self._clusters if alias in found}
-
-    def _require_brokers(self, cluster: Cluster) -> None:
-        for settings in self._flows:
-            if cluster.alias not in (settings.flow.source, settings.flow.target):
-                continue
-            try:
-                lacking = lacking_brokers(cluster, settings)
-            except ClusterError:
-                # Told as a problem of the flow, once it has begun.
-                continue
-            if lacking is not None:
-                key, problem = lacking
-                file = read(self._settings.path)
-                forms = (f"{settings.flow}.{key}", key, f"{settings.flow.target}.{key}")
-                given = next((form for form in forms if file.line_of(form) is not None), key)
-                raise TooFewBrokers(self._settings.path, file.line_of(given), given, problem)
 
     @property
     def settings(self) -> MirrorSettings:
@@ -513,34 +465,7 @@ class Engine:
         rights = {flow: (runtime.lease, runtime.grace_seconds) for flow, runtime in self._runtimes.items()}
         # A producer may be replaced meanwhile, and sequences belong to the one they were written with.
         writing = {flow: runtime.writing for flow, runtime in self._runtimes.items()}
-        partitions = [
-            PartitionWork(
-                flow,
-                source,
-                target,
-                topic_id,
-                runtime.handover_of(source),
-                runtime.trace(source),
-                runtime.settings.transform_of(source.topic),
-                target_id,
-                runtime.gap_policy(source),
-                # Once; what of it is lost with an epoch is found again.
-                runtime.dead.pop(source, None),
-                runtime.left_out.get(source.topic, ()),
-                source.topic in runtime.watched,
-                writing[flow].sequences.get(target, 0),
-                runtime.pauses.is_paused(source.topic),
-                source in runtime.troubles,
-            )
-            for flow, runtime in self._runtimes.items()
-            if runtime.is_known and runtime.may_be_copied
-            for source, target, topic_id, target_id in runtime.partitions
-            if source not in runtime.stopped
-            and source not in runtime.takeovers
-            and source not in runtime.resumed
-            and not runtime.is_idle(source)
-            and not runtime.waits(source, target)
-        ]
+        partitions = partitions_to_copy(self._runtimes, writing)
         for flow, runtime in self._runtimes.items():
             copied = {work.source: work.target for work in partitions if work.flow == flow and not work.is_paused}
             runtime.begin_epoch(copied, writing[flow].producer)
@@ -570,27 +495,7 @@ class Engine:
         return replace(work, slot=slot)
 
     def _flow_work(self, flow: Flow) -> FlowWork:
-        runtime = self._runtimes[flow]
-        settings = runtime.settings
-        return FlowWork(
-            flow=flow,
-            source_client=dict(settings.source_consumer),
-            target_client=dict(settings.target_producer),
-            state_topic=state_topic(flow.source),
-            offsets_topic=settings.offset_storage_topic,
-            offsets_partitions=settings.offset_storage_partitions,
-            syncs_topic=settings.offset_syncs_topic if settings.emit_offset_syncs else None,
-            syncs_on_source=settings.offset_syncs_location == "source",
-            offset_lag_max=settings.offset_lag_max,
-            read_committed=settings.isolation_level == "read_committed",
-            from_latest=settings.auto_offset_reset == "latest",
-            writers=frozenset(runtime.writers),
-            fetch_limits=settings.fetch_limits,
-            parked_topic=settings.parked_topic,
-            term=runtime.term,
-            epoch=self.epochs_ended + self.epochs_failed,
-            mirrors=runtime.mirrors,
-        )
+        return flow_work(self._runtimes[flow], epoch=self.epochs_ended + self.epochs_failed)
 
     # The control plane: a thread a flow, another for its heartbeats.
 
@@ -600,80 +505,31 @@ class Engine:
 
     def _heartbeats(self, flow: Flow, stop: threading.Event) -> None:
         """Heartbeats have a thread of their own: a source that does not answer must not silence them."""
-        settings = self._settings_of(flow)
-        if not settings.emit_heartbeats:
-            return
-        target = LogWriter(settings.target_producer, alias=flow.target)
-        tick = HeartbeatsTick(settings, target).tick
         runtime = self._runtimes.get(flow)
-
-        def beat() -> TickReport:
-            # Of a flow that copies nothing there is no leader.
-            leads = runtime is None or runtime.term is not None
-            return tick() if leads else TickReport(f"heartbeats {flow}", now_ms(), 0)
-
-        # A first start creates the topic. A source that does not answer keeps the other thread from it, not this one.
-        until = time.monotonic() + _TOPICS_SECONDS
-        while not self._has_topics[flow].wait(_REST_SECONDS) and time.monotonic() < until:
-            if stop.is_set():
-                return
-        ticking = self._ticking(flow)
-        while not stop.is_set():
-            is_outdated = self._is_outdated(flow)
-            ticking.until(stop, [(self._settings_of(flow).emit_heartbeats_interval_seconds, beat)], is_outdated)
-        target.close()
+        # Of a flow that copies nothing there is no leader.
+        leads = (lambda: True) if runtime is None else (lambda: runtime.term is not None)
+        heartbeats = FlowHeartbeats(partial(self._settings_of, flow), leads, self._ticking(flow))
+        heartbeats.run(self._has_topics[flow], stop)
 
     def _is_outdated(self, flow: Flow) -> Callable[[], bool]:
         """Return what tells whether the settings of a flow are others than they are now."""
         settings = self._settings_of(flow)
         return lambda: self._settings_of(flow) is not settings
 
-    def _connect(self, alias: str, flow: Flow, ticking: Ticking, stop: threading.Event) -> Cluster | None:
-        """Connect to a cluster; one that does not answer is asked again until it does, or until ``stop`` is set."""
-        found: list[Cluster] = []
-
-        def connect(_: int) -> tuple[int, Sequence[str]]:
-            found.append(Cluster.connect(self._admin(flow, alias)))
-            return 1, ()
-
-        while not ticking.once(lambda: run_tick(connection_name(flow, alias), now_ms, connect)):
-            if stop.wait(_REST_SECONDS):
-                return None
-        return found[0]
-
     def _admin(self, flow: Flow, alias: str) -> ClusterSettings:
         return self._settings_of(flow).admin(alias)
-
-    def _connect_source(
-        self, flow: Flow, target: Cluster, ticking: Ticking, stop: threading.Event, connections: ExitStack
-    ) -> Cluster | None:
-        """Connect to the source of a flow, until ``connections`` is closed; None once ``stop`` is set.
-
-        One that was away at the start may turn out to be the target: nothing of the flow is begun as long as it is.
-        """
-        while True:
-            source = self._connect(flow.source, flow, ticking, stop)
-            if source is None:
-                return None
-            same = _same_cluster(flow, {each.alias: each.cluster_id for each in (source, target)})
-            found = TickReport(f"clusters of {flow}", now_ms(), 1, (same,) if same else ())
-            if ticking.once(partial(_as_is, found)):
-                return connections.enter_context(source)
-            source.close()
-            if stop.wait(_SAME_CLUSTER_SECONDS):
-                return None
 
     def _control(self, flow: Flow, stop: threading.Event) -> None:
         ticking = self._ticking(flow)
         with ExitStack() as connections:
-            target = self._connect(flow.target, flow, ticking, stop)
+            target = connect(partial(self._admin, flow, flow.target), flow, ticking, stop)
             if target is None:
                 return
             connections.enter_context(target)
             if flow in self._runtimes:
                 self._control_led(flow, target, ticking, stop, connections)
                 return
-            source = self._connect_source(flow, target, ticking, stop, connections)
+            source = connect_source(partial(self._admin, flow, flow.source), flow, target, ticking, stop, connections)
             if source is None:
                 return
             while not stop.is_set():
@@ -706,7 +562,8 @@ class Engine:
         found: list[Cluster] = []
 
         def find_source(of_term: Ticking, lease_over: threading.Event) -> Cluster | None:
-            source = self._connect_source(flow, target, of_term, lease_over, connections)
+            admin = partial(self._admin, flow, flow.source)
+            source = connect_source(admin, flow, target, of_term, lease_over, connections)
             found.extend([source] if source is not None else [])
             return source
 
@@ -732,22 +589,8 @@ class Engine:
             each.join()
 
 
-def _as_is(report: TickReport) -> TickReport:
-    return report
-
-
 def _watch(news: ClusterNews, until: threading.Event, _: threading.Event) -> None:
     news.run(until)
-
-
-def _same_cluster(flow: Flow, ids: Mapping[str, str]) -> str | None:
-    """Return that both ends of a flow are one cluster, as their ids say, and what to do; None if they are not."""
-    if flow.source not in ids or ids[flow.source] != ids.get(flow.target):
-        return None
-    return (
-        f"{flow.source} and {flow.target} are the same cluster (id {ids[flow.source]}): replicating would never end; "
-        "give the address of another cluster"
-    )
 
 
 def _join(threads: Sequence[threading.Thread], seconds: float) -> None:

@@ -15,6 +15,8 @@ MAY_PAUSE: dict[str, str] = {
     "mirror/copier/epochs.py": "the watchdog of an epoch waits for the epoch channel or the end, not for a condition to look at",
     "mirror/drill/lag.py": "a sample is due every second, or never again once the word to stop comes",
     "mirror/engine/cluster_news.py": "between two looks at a cluster it waits a while or for the word to stop",
+    "mirror/engine/connecting.py": "before a cluster is asked again it waits a while or for the word to stop",
+    "mirror/engine/flow_heartbeats.py": "it waits for the topics, and for a first start not longer than some seconds",
     "mirror/engine/followed_file.py": "between two looks at the file it waits a while or for the wish to read it",
     "mirror/engine/leader.py": "between two looks at the election it waits a while or for the word to end",
     "mirror/engine/flow_control.py": "before the next try it waits a while or for the word to stop",

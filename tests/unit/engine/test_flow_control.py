@@ -162,9 +162,10 @@ class Late:
         )
         self.every: dict[object, float] = {}
         monkeypatch.setattr(flow_control, "LagLine", lambda *_: SimpleNamespace(tick=lag_told))
-        names = ("TopicsTick", "FlowLog", "SourceBrokersTick", "TopicConfigsTick", "AclsTick", "ForeignWriters")
+        names = ("TopicsTick", "FlowLog", "SourceBrokersTick", "TopicConfigsTick", "ForeignWriters")
         for name in names:
             monkeypatch.setattr(flow_control, name, lambda *_, **__: nothing)
+        monkeypatch.setattr(flow_control, "access_ticks", lambda *_: [])
         monkeypatch.setattr(flow_control, "DeadChunksTick", lambda *given: self.round("dead", given[-1], {ORDERS: ()}))
         monkeypatch.setattr(flow_control, "GoneTopicsTick", lambda *given: self.round("gone", given[-1], {ORDERS}))
         monkeypatch.setattr(flow_control, "plan_routes", lambda *_: Routes(((ORDERS, COPY, "id", "id"),)))

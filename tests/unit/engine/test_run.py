@@ -23,6 +23,7 @@ from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
 from mirror.engine import run as module
 from mirror.engine.cluster_news import Away, ClusterNews
+from mirror.engine.connecting import connect_source
 from mirror.engine.flow_runtime import REFUSED_SECONDS, FlowRuntime
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
@@ -369,7 +370,7 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
             return threading.Thread()
 
     monkeypatch.setattr(Cluster, "connect", connect)
-    monkeypatch.setattr(module, "_REST_SECONDS", 0.01)
+    monkeypatch.setattr("mirror.engine.connecting._RETRY_SECONDS", 0.01)
     monkeypatch.setattr(module, "news_of", lambda of: ClusterNews(of.alias, lambda: None))
     monkeypatch.setattr(module, "FlowControl", Begun)
     monkeypatch.setattr(module, "Epochs", NoSpark)
@@ -397,7 +398,7 @@ def test_what_is_away_at_the_start_is_told_behind_the_engines_name(
         return Connected(of.alias, f"the id of {of.alias}")
 
     monkeypatch.setattr(Cluster, "connect", connect)
-    monkeypatch.setattr(Engine, "_require_brokers", lambda *_: None)
+    monkeypatch.setattr("mirror.engine.start_check._require_brokers", lambda *_: None)
     for name in ("_control", "_heartbeats", "_lead"):
         monkeypatch.setattr(Engine, name, lambda *_: None)
     monkeypatch.setattr(Engine, "_copy", lambda _, stop: stop.set())
@@ -464,11 +465,12 @@ def test_a_cluster_that_turns_out_to_be_the_other_one_later_is_a_problem_of_its_
 
     told: list[str] = []
     monkeypatch.setattr(Cluster, "connect", connect)
-    monkeypatch.setattr(module, "_SAME_CLUSTER_SECONDS", 0.0)
+    monkeypatch.setattr("mirror.engine.connecting._SAME_CLUSTER_SECONDS", 0.0)
     engine = Engine(settings, clusters=["west"])
     (runtime,) = engine._runtimes.values()
     flow, target = runtime.settings.flow, cast(Any, Connected("west", "one"))
-    found = engine._connect_source(flow, target, engine._ticking(flow), stop, connections)
+    settings_of_source = partial(engine._admin, flow, "east")
+    found = connect_source(settings_of_source, flow, target, engine._ticking(flow), stop, connections)
     assert told == [
         (
             "clusters of east->west: east and west are the same cluster (id one): replicating would never end; give "
@@ -479,7 +481,7 @@ def test_a_cluster_that_turns_out_to_be_the_other_one_later_is_a_problem_of_its_
     assert (found.cluster_id, runtime.reasons(), ids) == ("another", (), [])
     ids[:] = ["one"]
     stop.set()
-    nobody = engine._connect_source(flow, target, engine._ticking(flow), stop, connections)
+    nobody = connect_source(settings_of_source, flow, target, engine._ticking(flow), stop, connections)
     assert nobody is None, "nothing is copied with one cluster at both ends"
 
 

@@ -1,0 +1,94 @@
+"""What is looked at before an engine begins: which flows it runs, and which cluster is which."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+
+from mirror.config.errors import ConfigError
+from mirror.config.properties import read
+from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.control.topics import lacking_brokers
+from mirror.engine.refusals import TooFewBrokers, refused_offsets
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
+from mirror.model.flow import Flow
+
+_TICK_SECONDS = 0.1
+
+
+def chosen_flows(settings: MirrorSettings, clusters: Collection[str]) -> list[FlowSettings]:
+    """Return the flows whose target is among some clusters (CLI-02); none given: all.
+
+    Raises
+    ------
+    ConfigError
+        if no enabled flow is left, or one asks for what no engine does yet.
+    """
+    unknown = sorted(set(clusters) - set(settings.clusters))
+    if unknown:
+        raise ConfigError(settings.path, None, "--clusters", f"{', '.join(unknown)} is not among clusters")
+    flows = [flow for flow in settings.flows if not clusters or flow.flow.target in clusters]
+    if not any(flow.enabled for flow in flows):
+        raise ConfigError(
+            settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
+        )
+    for each in flows:
+        if each.enabled and each.same_offsets is not None:
+            raise refused_offsets(settings.path, each.flow)
+    return flows
+
+
+def cluster_ids(
+    settings: MirrorSettings, flows: Sequence[FlowSettings], stop: threading.Event
+) -> dict[str, str | Exception]:
+    """Return of each cluster of some flows its id, or what it raised; of none that has not answered at ``stop``.
+
+    All are asked at once. What is raised may be `TooFewBrokers`.
+    """
+    aliases = sorted({alias for each in flows for alias in (each.flow.source, each.flow.target)})
+    found: dict[str, str | Exception] = {}
+
+    def ask(alias: str) -> None:
+        try:
+            with Cluster.connect(settings.clusters[alias]) as cluster:
+                _require_brokers(cluster, settings, flows)
+                found[alias] = cluster.cluster_id
+        except Exception as problem:  # noqa: BLE001  # raised by the caller
+            found[alias] = problem
+
+    # Not a pool's: the process would not end before the last of them.
+    asking = [threading.Thread(target=ask, args=(alias,), daemon=True) for alias in aliases]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        while thread.is_alive() and not stop.is_set():
+            thread.join(timeout=_TICK_SECONDS)
+    return {alias: found[alias] for alias in aliases if alias in found}
+
+
+def same_cluster(flow: Flow, ids: Mapping[str, str]) -> str | None:
+    """Return that both ends of a flow are one cluster, as their ids say, and what to do; None if they are not."""
+    if flow.source not in ids or ids[flow.source] != ids.get(flow.target):
+        return None
+    return (
+        f"{flow.source} and {flow.target} are the same cluster (id {ids[flow.source]}): replicating would never end; "
+        "give the address of another cluster"
+    )
+
+
+def _require_brokers(cluster: Cluster, settings: MirrorSettings, flows: Sequence[FlowSettings]) -> None:
+    for each in flows:
+        if cluster.alias not in (each.flow.source, each.flow.target):
+            continue
+        try:
+            lacking = lacking_brokers(cluster, each)
+        except ClusterError:
+            # Told as a problem of the flow, once it has begun.
+            continue
+        if lacking is not None:
+            key, problem = lacking
+            file = read(settings.path)
+            forms = (f"{each}.{key}", key, f"{each.flow.target}.{key}")
+            given = next((form for form in forms if file.line_of(form) is not None), key)
+            raise TooFewBrokers(settings.path, file.line_of(given), given, problem)
