@@ -278,7 +278,9 @@ class FlowControl:
             if not stop.is_set():
                 return
             await_copy()
-            if self._runtime.others:
+            with self._runtime.lock:
+                has_met_others = bool(self._runtime.others)
+            if has_met_others:
                 # Told sooner than by the next engine.
                 ticking.once(foreign_writers.tick)
 
@@ -372,7 +374,9 @@ class FlowControl:
             # Each time it is taken the producer's epoch is used up.
             if self._held is None or self._held[0] != term:
                 is_alone = self._runtime.was_settled or self._runtime.lease.is_alone(REFUSED_SECONDS)
-                self._held = term, self._producers.take(log, term, self._runtime.given_up, is_alone=is_alone)
+                with self._runtime.lock:
+                    given_up = dict(self._runtime.given_up)
+                self._held = term, self._producers.take(log, term, given_up, is_alone=is_alone)
                 if self._runtime.was_settled:
                     # What the leader before had sent has arrived.
                     self._producers.unrefused = None
@@ -490,8 +494,9 @@ class FlowControl:
             self._fence_at = time.monotonic() + _FENCE_AGAIN_SECONDS
             if runtime.needs_next_epoch(asked) and not self._take_next_producer(log):
                 return 0, ()
-            compared = runtime.to_compare(asked)
-            runtime.take_others_until(compared, self._producers.others_until(compared, runtime.writers))
+            with runtime.lock:
+                compared, writers = runtime.to_compare(asked), frozenset(runtime.writers)
+            runtime.take_others_until(compared, self._producers.others_until(compared, writers))
             troubles = self._fenced(asked, log)
             producers = self._producers
             runtime.take_fenced(asked, troubles, log.poll(), producers.unrefused, is_own=producers.has_sent_unrefused)

@@ -96,7 +96,8 @@ class ForeignWriters:
         with self._runtime.lock:
             # Whatever was reported by now lies before these positions.
             reached = {source: each.position for source, each in self._runtime.handovers.items()}
-        if not (self._again or self._before or self._runtime.others):
+            has_met_others = bool(self._runtime.others)
+        if not (self._again or self._before or has_met_others):
             self._took_in(reached)
             return 0, ()
         # All flows into the target: several may share a topic.
@@ -163,7 +164,8 @@ class ForeignWriters:
         transaction the log itself tells.
         """
         for source in copied:
-            seen, handover = self._on_record.get(source), self._runtime.handovers.get(source)
+            with self._runtime.lock:
+                seen, handover = self._on_record.get(source), self._runtime.handovers.get(source)
             if seen is not None and (handover is None or handover.position.incarnation <= seen.incarnation):
                 continue
             if source.topic not in self._runtime.watched:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskWork
@@ -65,7 +66,13 @@ class Takeovers:
                 stop.wait(_REST_SECONDS)
 
     def _plan(self) -> TaskWork | None:
-        # Another term has another.
+        with ExitStack() as held:
+            # A flow that is begun anew meanwhile has other partitions that wait, and another right to write.
+            for runtime in self._runtimes.values():
+                held.enter_context(runtime.lock)
+            return self._planned()
+
+    def _planned(self) -> TaskWork | None:
         leases = {flow: runtime.lease for flow, runtime in self._runtimes.items()}
         waiting = [
             PartitionWork(

@@ -295,3 +295,33 @@ def test_that_a_result_counts_is_looked_at_and_taken_in_at_once(monkeypatch: pyt
     monkeypatch.setattr(FlowRuntime, "take_over", taken)
     run.takeovers.run(run.stop)
     assert alone == [True]
+
+
+class Watched(dict[TopicPartition, Mm2Trace]):
+    """What waits, and whether any other thread could have changed it while it was looked at."""
+
+    runtime: FlowRuntime
+    could_change = False
+
+    def __contains__(self, source: object) -> bool:
+        def change() -> bool:
+            is_free = self.runtime.lock.acquire(blocking=False)
+            if is_free:
+                self.runtime.lock.release()
+            return is_free
+
+        with ThreadPoolExecutor(1) as other:
+            self.could_change |= other.submit(change).result()
+        return super().__contains__(source)
+
+
+def test_what_waits_cannot_change_while_it_is_looked_at() -> None:
+    """A flow that is begun anew in between would end the engine, by a partition that waits no more."""
+    runtime = FlowRuntime(flow_settings())
+    runtime.partitions, runtime.is_known = ((ORDERS, ORDERS, "id", "id"),), True
+    runtime.takeovers = watched = Watched({ORDERS: Mm2Trace()})
+    watched.runtime = runtime
+    plan = Takeovers(cast(Epochs, None), {EAST_WEST: runtime}, lambda _: flow_work())._plan()
+    assert plan is not None
+    assert [one.source for one in plan.partitions] == [ORDERS]
+    assert not watched.could_change
