@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mirror.config.settings import ClusterSettings
+from mirror.copier.same_offsets import Markers, SameOffsetsCopy, Unexpected
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Producer, Record, encode
@@ -136,121 +137,18 @@ def test_a_compacted_copy_takes_tombstones_of_the_reserved_key_and_no_records_wi
     assert appender.append(partition, records(FILLERS_A_BATCH, 2, FILLERS_A_BATCH))[:2] == (0, FILLERS_A_BATCH)
 
 
-def copies(
-    settings_of: Callable[[str], ClusterSettings], source: TopicPartition, target: TopicPartition, **more: object
-) -> dict[str, Any]:
-    return {
-        "source": source,
-        "target": target,
-        "flow": source.topic,
-        "east": dict(settings_of("east").client),
-        "west": dict(settings_of("west").client),
-        "begins_at": 0,
-        "is_compacted": False,
-        "read_committed": False,
-        "writes_many": True,
-        "killed_behind": 0,
-        **more,
-    }
-
-
-def run(told: dict[str, Any], killed_behind: int = 0) -> int:
-    """Copy in a process of its own; return how that ended."""
-    return begun(told, killed_behind).wait(300)
-
-
-def begun(told: dict[str, Any], killed_behind: int = 0) -> subprocess.Popen[bytes]:
-    said = json.dumps({**told, "killed_behind": killed_behind})
-    return subprocess.Popen([sys.executable, "-m", "tests.brokers.same_offsets_program", said])
-
-
-def history(client: dict[str, str], source: TopicPartition, transactional_id: str) -> int:
-    """Records whose head is removed, transactions committed and aborted, a long hole; return where it begins."""
-    write(client, source, range(120))
-    delete_records(client, source, 100)
-    producer = producer_to(client, transactional_id=transactional_id)
-    producer.init_transactions()
-    for number in range(6):
-        producer.begin_transaction()
-        for each in range(number if number != 4 else 80):
-            producer.produce(source.topic, b"%d %d" % (number, each), b"k%d" % each, source.partition)
-        producer.commit_transaction() if number % 2 else producer.abort_transaction()
-    write(client, source, range(200, 210))
-    return 100
-
-
-@pytest.mark.parametrize(
-    ("read_committed", "writes_many", "policy"),
-    [(False, True, "delete"), (True, True, "delete"), (True, False, "delete"), (True, True, "compact")],
-)
-def test_a_copier_that_is_killed_behind_any_request_leaves_every_record_once_at_the_source_s_offset(
-    east: Cluster,
-    west: Cluster,
-    settings_of: Callable[[str], ClusterSettings],
-    unique: Callable[[str], str],
-    read_committed: bool,
-    writes_many: bool,
-    policy: str,
+def test_what_somebody_else_writes_into_the_copy_is_noticed_by_the_next_offset(
+    appender: Appender, partition: TopicPartition, unique: Callable[[str], str]
 ) -> None:
-    """In the middle of padding, behind DeleteRecords, between marker and batch: whoever is next finds its place."""
-    name = unique("orders")
-    source, target = TopicPartition(name, 0), TopicPartition(f"east.{name}", 0)
-    for cluster, topic, cleanup in ((east, name, "delete"), (west, target.topic, policy)):
-        (result,) = cluster.create_topics([NewTopic(topic, 1, 1, {"retention.ms": "-1", "cleanup.policy": cleanup})])
-        assert result.problem is None
-    client = dict(settings_of("east").client)
-    begins_at = history(client, source, unique("writer"))
-    told = copies(
-        settings_of,
-        source,
-        target,
-        begins_at=begins_at,
-        is_compacted=policy == "compact",
-        read_committed=read_committed,
-        writes_many=writes_many,
-    )
-    killed = [run(told, number) for number in KILLED_BEHIND]
-    assert killed.count(-signal.SIGKILL) > 5
-    # Three at once take the flow from one another, with the batches and markers of all on their way.
-    at_once = [begun(told) for _ in range(3)]
-    assert all(each.wait(300) is not None for each in at_once)
-    assert run(told) == 0
-
-    isolation = "read_committed" if read_committed else "read_uncommitted"
-    on_target = dict(settings_of("west").client)
-    originals, copied = (
-        offsets_and_contents(client, source, isolation),
-        offsets_and_contents(on_target, target, "read_uncommitted"),
-    )
-    assert copied == originals
-    assert min(copied) == begins_at
-    assert offsets_and_contents(on_target, target, "read_committed") == originals
-    (start,) = ends_of(on_target, [target], EARLIEST).values()
-    assert start == (0 if policy == "compact" else begins_at)
-
-
-def offsets_and_contents(
-    client: dict[str, str], partition: TopicPartition, isolation: str
-) -> dict[int, tuple[Any, ...]]:
-    """What a consumer reads: by offset timestamp, key and value."""
-    reader = confluent_kafka.Consumer(
-        {**client, "group.id": "reader", "isolation.level": isolation, "enable.partition.eof": True}
-    )
-    reader.assign(
-        [confluent_kafka.TopicPartition(partition.topic, partition.partition, confluent_kafka.OFFSET_BEGINNING)]
-    )
-    found = {}
-    try:
-        while True:
-            message = reader.poll(60)
-            assert message is not None
-            if message.error():
-                assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
-                return found
-            if message.key() != fillers.RESERVED_KEY:
-                found[message.offset()] = (message.timestamp(), message.key(), message.value())
-    finally:
-        reader.close()
+    """It shifts what follows: the copy is named, and nothing more is appended to it."""
+    flow = Flow(unique("flow"), "west")
+    markers = Markers(flow, appender.channel, writes_many=False)
+    copy = SameOffsetsCopy(flow, appender, markers, partition, is_compacted=False)
+    assert (copy.place.copy.bounds.end, copy.place.sequence) == (0, 0)
+    copy.append(encode([Record(0, NOW, b"k", b"0", (), -1)], 0, copy.producer, 0), 1)
+    assert appender.append(partition, encode([Record(0, NOW, b"k", b"foreign", (), -1)], 0)).base_offset == 1
+    with pytest.raises(Unexpected, match=f"{partition} goes on at offset 2, and its source at 1"):
+        copy.append(encode([Record(1, NOW, b"k", b"1", (), -1)], 0, copy.producer, 1), 1)
 
 
 @pytest.mark.parametrize(
