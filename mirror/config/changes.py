@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mirror.config.definitions import ENGINE, OLD_EXCLUDES
+from mirror.config.definitions import OLD_EXCLUDES
+from mirror.config.engine_keys import ENGINE
 from mirror.config.explained import Effect, explain
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.settings import FlowSettings, MirrorSettings

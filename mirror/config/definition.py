@@ -67,6 +67,10 @@ class Definition:
     check
         what else must hold for a value; without one, that no item of a list is empty (VER-18), and that a class name is
         one
+    meaning
+        what it does, in a sentence; of MirrorMaker's own keys Kafka's documentation says it
+    of_a_flow
+        of a key of the engine's own: whether a flow may have it differently
     """
 
     name: str
@@ -74,6 +78,8 @@ class Definition:
     default: Any
     importance: Importance
     check: Check | None = None
+    meaning: str = ""
+    of_a_flow: bool = False
 
     def parse(self, text: str) -> Any:
         """Read a value as Java does: surrounding white space does not count.

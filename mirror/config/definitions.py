@@ -5,52 +5,11 @@ Types are Java's (``ConfigDef``), and so is the reading of a value. Keys and def
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
 from mirror.config.connector_keys import CHECKPOINT_KEYS, SOURCE_KEYS
-from mirror.config.definition import REQUIRED, Definition, Importance, Type, at_least, between, by_name, one_of
+from mirror.config.definition import REQUIRED, Definition, Importance, Type, at_least, by_name, one_of
 from mirror.config.security_keys import SECURITY
-from mirror.model.topics import Generation
-
-
-class Oversized(StrEnum):
-    """What becomes of a record that the target finds too large."""
-
-    STOP = "stop"
-    """Its partition stops before it."""
-    PARK = "park"
-    """It goes to a topic of its own, and the copy goes on behind it."""
-
-
-class Offsets(StrEnum):
-    """Which offsets the records of a copy have."""
-
-    TRANSLATED = "translated"
-    """The target's own; positions are translated."""
-    SAME = "same"
-    """Those of their originals, on any target: what has no record is filled (ADR 13)."""
-
-
-class WildcardAcls(StrEnum):
-    """What becomes of ACLs on all topics, groups or transactional ids, written ``*`` (ACL-06)."""
-
-    DENIALS = "denials"
-    """What they forbid is forbidden on the target too, what they allow is left out."""
-    ALL = "all"
-    """Both are carried over."""
-
-
-class MirroredRecords(StrEnum):
-    """What a flow does, where names are unchanged, with records that other flows have mirrored into its source."""
-
-    AUTO = "auto"
-    """It copies them on, unless they are at the target already or get there by another flow of the file."""
-    FORWARD = "forward"
-    """The same, and flows that the file does not know of are no matter of concern."""
-    SKIP = "skip"
-    """It leaves them out: only what was produced on the source is copied."""
-
 
 CLIENT_KEYS: Final = frozenset({"bootstrap.servers", *SECURITY})
 """The keys of a cluster that reach its clients (CFG-080)."""
@@ -144,77 +103,3 @@ TRANSACTIONAL_PRODUCER: Final = by_name(
     (Definition("transaction.timeout.ms", Type.INT, 60000, Importance.LOW, at_least(1)),)
 )
 """What the data producer's properties say about its transactions."""
-ENGINE: Final = by_name(
-    (
-        Definition("mirror.epoch.seconds", Type.DOUBLE, 30.0, Importance.LOW, between(0.1, 3600.0)),
-        Definition("mirror.commit.interval.ms", Type.LONG, 1000, Importance.LOW, at_least(1)),
-        Definition("mirror.discovery.seconds", Type.DOUBLE, 5.0, Importance.LOW, between(0.1, 86400.0)),
-        Definition(
-            "mirror.oversized.records",
-            Type.STRING,
-            Oversized.STOP.value,
-            Importance.LOW,
-            one_of(*(choice.value for choice in Oversized)),
-        ),
-        Definition(
-            "mirror.offsets",
-            Type.STRING,
-            Offsets.TRANSLATED.value,
-            Importance.LOW,
-            one_of(*(choice.value for choice in Offsets)),
-        ),
-        Definition("mirror.offsets.topics", Type.LIST, (".*",), Importance.LOW),
-        Definition("mirror.offsets.pad.limit", Type.LONG, 1_000_000_000, Importance.LOW, at_least(0)),
-        Definition("mirror.acls.prefixed", Type.BOOLEAN, False, Importance.LOW),
-        Definition("mirror.acls.groups", Type.BOOLEAN, False, Importance.LOW),
-        Definition("mirror.acls.transactional.ids", Type.BOOLEAN, False, Importance.LOW),
-        Definition(
-            "mirror.acls.wildcard",
-            Type.STRING,
-            WildcardAcls.DENIALS.value,
-            Importance.LOW,
-            one_of(*(choice.value for choice in WildcardAcls)),
-        ),
-        Definition("mirror.acls.remove.revoked", Type.BOOLEAN, False, Importance.LOW),
-        Definition("mirror.acls.scram.users", Type.BOOLEAN, False, Importance.LOW),
-        Definition("mirror.acls.client.quotas", Type.BOOLEAN, False, Importance.LOW),
-        Definition("mirror.gaps", Type.STRING, "continue", Importance.LOW, one_of("continue", "stop")),
-        Definition(
-            "mirror.mirrored.records",
-            Type.STRING,
-            MirroredRecords.AUTO.value,
-            Importance.LOW,
-            one_of(*(choice.value for choice in MirroredRecords)),
-        ),
-        Definition("mirror.leader.timeout.seconds", Type.DOUBLE, 6.0, Importance.LOW, between(3.0, 3600.0)),
-        Definition("mirror.status.port", Type.INT, -1, Importance.LOW, between(-1, 65535)),
-        Definition("mirror.status.address", Type.STRING, "127.0.0.1", Importance.LOW),
-        Definition("mirror.status.cliff.seconds", Type.DOUBLE, 3600.0, Importance.LOW, at_least(0)),
-        Definition("mirror.history.directory", Type.STRING, "", Importance.LOW),
-        Definition("mirror.history.interval.seconds", Type.DOUBLE, 10.0, Importance.LOW, between(0.5, 3600.0)),
-        Definition("mirror.history.retention.hours", Type.DOUBLE, 168.0, Importance.LOW, between(0.1, 87_600.0)),
-        Definition("mirror.history.retention.bytes", Type.LONG, 1 << 30, Importance.LOW, at_least(1 << 20)),
-        Definition("mirror.tasks", Type.INT, 0, Importance.LOW, at_least(0)),
-        Definition("mirror.takeover", Type.STRING, "match", Importance.LOW, one_of("match", "position")),
-        Definition(
-            "mirror.compatibility",
-            Type.STRING,
-            Generation.NEWEST.value,
-            Importance.LOW,
-            one_of(*(generation.value for generation in Generation)),
-        ),
-    )
-)
-"""The engine's own keys, which MirrorMaker 2 ignores (CFG-078)."""
-ENGINE_OF_A_FLOW: Final = frozenset(
-    {
-        "mirror.gaps",
-        "mirror.mirrored.records",
-        "mirror.offsets",
-        "mirror.offsets.pad.limit",
-        "mirror.offsets.topics",
-        "mirror.oversized.records",
-        *(name for name in ENGINE if name.startswith("mirror.acls.")),
-    }
-)
-"""Those of them that a flow may have differently, written ``A->B.mirror.gaps``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +11,6 @@ from typing import Any, Final
 from mirror.config.connector_keys import CONNECTOR_KEYS, CONNECTORS, Connector
 from mirror.config.definitions import (
     CLIENT_KEYS,
-    ENGINE,
     EXACTLY_ONCE,
     FILTERS,
     READER,
@@ -19,6 +18,7 @@ from mirror.config.definitions import (
     TRANSACTIONAL_PRODUCER,
     WORKER,
 )
+from mirror.config.engine_keys import ENGINE
 from mirror.config.ignored import ignored_keys
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import Entry, read
@@ -176,7 +176,10 @@ def explain(config: MirrorMakerConfig) -> tuple[Explained, ...]:
             effect, why = Effect.NONE, f"line {lines[entry.key]} gives it again, and the last one holds"
         elif entry.key in said:
             effect, why = Effect.NONE, said[entry.key]
-        found.append(Explained(entry.line, entry.key, shown(entry.key, entry.value), scope, effect, why))
+        one = Explained(entry.line, entry.key, shown(entry.key, entry.value), scope, effect, why)
+        if effect is Effect.HONOURED and not why and one.name in ENGINE:
+            one = replace(one, why=ENGINE[one.name].meaning)
+        found.append(one)
     return tuple(found)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import regex
 
 from mirror.config.connector_keys import CONNECTOR_KEYS
-from mirror.config.definitions import ENGINE, MIRROR_MAKER, OLD_EXCLUDES, RETENTION
+from mirror.config.definitions import MIRROR_MAKER, OLD_EXCLUDES, RETENTION
+from mirror.config.engine_keys import ENGINE
 from mirror.config.mirror_maker import PASSED_TO_WORKERS, MirrorMakerConfig
 from mirror.config.misspelt import misspelt
 from mirror.config.providers import CONFIG_PROVIDERS

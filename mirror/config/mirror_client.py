@@ -9,7 +9,8 @@ from pathlib import Path
 from mirror.config.clients import with_prefix_taken_off
 from mirror.config.connector_keys import CONNECTORS, Connector
 from mirror.config.definition import BadValue
-from mirror.config.definitions import CLIENT_KEYS, ENGINE
+from mirror.config.definitions import CLIENT_KEYS
+from mirror.config.engine_keys import ENGINE
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connector
 from mirror.config.policies import replication_policy

@@ -13,7 +13,8 @@ from typing import Any
 
 from mirror.config.connector_keys import CONNECTOR_KEYS, Connector
 from mirror.config.definition import BadValue
-from mirror.config.definitions import CLIENT_KEYS, ENGINE_OF_A_FLOW, MIRROR_MAKER, RETENTION
+from mirror.config.definitions import CLIENT_KEYS, MIRROR_MAKER, RETENTION
+from mirror.config.engine_keys import ENGINE_OF_A_FLOW
 from mirror.config.properties import PropertiesFile
 from mirror.config.providers import CONFIG_PROVIDERS, ProviderProblem, providers, replace_placeholders
 from mirror.model.flow import Flow

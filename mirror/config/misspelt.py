@@ -14,17 +14,8 @@ from dataclasses import dataclass
 
 from mirror.config.connector_keys import CONNECTOR_KEYS
 from mirror.config.definition import own_class
-from mirror.config.definitions import (
-    CLIENT_KEYS,
-    ENGINE,
-    ENGINE_OF_A_FLOW,
-    EXACTLY_ONCE,
-    FILTERS,
-    MIRROR_MAKER,
-    OLD_EXCLUDES,
-    RETENTION,
-    WORKER,
-)
+from mirror.config.definitions import CLIENT_KEYS, EXACTLY_ONCE, FILTERS, MIRROR_MAKER, OLD_EXCLUDES, RETENTION, WORKER
+from mirror.config.engine_keys import ENGINE, ENGINE_OF_A_FLOW
 from mirror.config.mirror_maker import PASSED_TO_WORKERS, MirrorMakerConfig
 from mirror.config.providers import CONFIG_PROVIDERS
 from mirror.config.transforms import keys_of_predicate, keys_of_transform

@@ -5,7 +5,7 @@ from __future__ import annotations
 import regex
 
 from mirror.config.connector_keys import CONNECTOR_KEYS, Connector
-from mirror.config.definitions import ENGINE, ENGINE_OF_A_FLOW
+from mirror.config.engine_keys import ENGINE, ENGINE_OF_A_FLOW
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.misspelt import misspelt, nearest

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from itertools import permutations, starmap
 from typing import Protocol
 
-from mirror.config.definitions import MirroredRecords
+from mirror.config.engine_keys import MirroredRecords
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.model.flow import Flow
 from mirror.model.loops import ReplicationEdge, find_loops, flows_of

@@ -12,7 +12,6 @@ from mirror.config.clients import ConnectorClients, cluster_admin, data_producer
 from mirror.config.connector_keys import CONNECTORS, Connector
 from mirror.config.definition import BadValue, Definition
 from mirror.config.definitions import (
-    ENGINE,
     EXACTLY_ONCE,
     FILTERS,
     OLD_EXCLUDES,
@@ -20,11 +19,8 @@ from mirror.config.definitions import (
     TOPICS_EXCLUDE_OF_3_9,
     TRANSACTIONAL_PRODUCER,
     WORKER,
-    MirroredRecords,
-    Offsets,
-    Oversized,
-    WildcardAcls,
 )
+from mirror.config.engine_keys import ENGINE, MirroredRecords, Offsets, Oversized, WildcardAcls
 from mirror.config.errors import ConfigError
 from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
 from mirror.config.ignored import ignored

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mirror.config.definitions import MirroredRecords, Oversized, WildcardAcls
+from mirror.config.engine_keys import MirroredRecords, Oversized, WildcardAcls
 from mirror.config.fetching import FetchLimits
 from mirror.model.flow import Flow
 from mirror.model.parked import parked_topic

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from mirror.config.definitions import WildcardAcls
+from mirror.config.engine_keys import WildcardAcls
 from mirror.config.settings import FlowSettings
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import regex
 
-from mirror.config.definitions import MirroredRecords
+from mirror.config.engine_keys import MirroredRecords
 from mirror.config.replication_loops import edges_of, loop_problem
 from mirror.config.settings import FlowSettings
 from mirror.kafka.channel import Channel

@@ -8,7 +8,7 @@ import pytest
 
 from mirror.config.connector_keys import CONNECTORS, Connector
 from mirror.config.definition import BadValue, Definition, Importance, Type
-from mirror.config.definitions import ENGINE
+from mirror.config.engine_keys import ENGINE
 
 
 def definition(kind: Type) -> Definition:

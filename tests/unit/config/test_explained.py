@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.config import connector_keys, definitions
+from mirror.config import connector_keys, definitions, engine_keys
 from mirror.config.explained import Effect, Explained, explain
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import parse
@@ -85,9 +85,15 @@ def test_a_flow_that_only_beats_has_its_heartbeats_explained() -> None:
     assert effects("b->a.emit.heartbeats.interval.seconds = 5", "b->a.groups = x") == [Effect.HONOURED, Effect.NONE]
 
 
+@pytest.mark.parametrize("key", ["mirror.gaps", "a->b.mirror.gaps"])
+def test_a_key_of_the_engines_own_says_what_it_means(key: str) -> None:
+    (told,) = of(f"{key} = stop")
+    assert (told.effect, told.why) == (Effect.HONOURED, engine_keys.ENGINE["mirror.gaps"].meaning)
+
+
 def test_no_key_that_kafka_knows_is_unknown_here() -> None:
     """Whatever a connector, a worker or a client reads has an effect, or a reason for none."""
-    flow = {f"a->b.{name}" for name in connector_keys.CONNECTOR_KEYS | definitions.ENGINE_OF_A_FLOW}
+    flow = {f"a->b.{name}" for name in connector_keys.CONNECTOR_KEYS | engine_keys.ENGINE_OF_A_FLOW}
     clients = {
         f"{scope}.{kind}.{name}"
         for scope in ("a", "b", "a->b", "a->b.source", "a->b.target")
