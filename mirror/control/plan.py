@@ -177,7 +177,9 @@ def _offsets(
         writes_many = target.may_write_markers()
     rows = plan_same_offsets(pairs, logs, compacted(upstream, downstream, settings), wanted)
     rights = needed_rights(
-        settings.flow, pads=any(row.get("to pad", "0") != "0" for row in rows), writes_many=writes_many
+        settings.flow,
+        pads=any(row.get("to pad", "0") != "0" and not row["detail"] for row in rows),
+        writes_many=writes_many,
     )
     return rows, (*_UNMADE, *rights)
 

@@ -16,9 +16,9 @@ from mirror.same_offsets.chain import markers_transactional_id
 from mirror.same_offsets.fillers import PADDING_BYTES, TOMBSTONE_BYTES
 from mirror.same_offsets.filling import MANY, Bounds, Refused, may_begin
 
-# Seen on two busy cores, with brokers of one replica.
-_FILLERS_A_SECOND = 500_000
-_MARKERS_A_SECOND = 20
+# Less than half of what was seen on two busy cores, with one broker.
+_FILLERS_A_SECOND = 1_000_000
+_MARKERS_A_SECOND = 50
 # So many of the newest offsets of a partition tell how many have no record.
 _SAMPLE = 1_000
 

@@ -149,7 +149,7 @@ class Appender:
         (told,) = answer.topics[0].partitions
         if told.error_code:
             what = f"{self._channel.alias}: removing what lies before offset {offset} of {partition}"
-            raise BrokerRefused(what, kafka.errors.for_code(told.error_code))
+            raise refusal(what, told.error_code)
         low: int = told.low_watermark
         return low
 
@@ -167,3 +167,8 @@ class Appender:
             self._connections.pop(node).close()
             self._channel.forget_leaders([partition.topic])
             raise
+
+
+def refusal(what: str, code: int) -> BrokerRefused:
+    """Return what is raised where an error code ends what was to be done."""
+    return BrokerRefused(what, kafka.errors.for_code(code))

@@ -159,7 +159,7 @@ def next_step(begins_at: int, copy: Copy, ahead: Ahead | None, markers: MarkerPr
 
     The head is padded only while the copy has no record of the source: readers see padding until it is removed. Any
     other hole, also one that retention has made, is filled with what they do not see. A compacted copy gets tombstones
-    throughout.
+    throughout: brokers remove nothing there but what the cleaner does.
 
     Many markers leave the last offset of a hole to an empty transaction. What an engine had sent of them when it was
     killed still fits into the hole then, with one marker of an empty transaction, behind which the rest is refused.
@@ -167,7 +167,7 @@ def next_step(begins_at: int, copy: Copy, ahead: Ahead | None, markers: MarkerPr
     Parameters
     ----------
     begins_at
-        the source's start when the copy began, which is on record: the copy's log begins there too.
+        the source's start when the copy began, which is on record.
     ahead
         the first records of the source at or behind the copy's end; None: none yet.
     """
@@ -175,7 +175,7 @@ def next_step(begins_at: int, copy: Copy, ahead: Ahead | None, markers: MarkerPr
     if end < begins_at:
         count = min(begins_at - end, FILLERS_A_BATCH)
         return Tombstones(count) if copy.is_compacted else Padding(count)
-    if copy.bounds.start < begins_at:
+    if copy.bounds.start < begins_at and not copy.is_compacted:
         return DeleteBefore(begins_at)
     if ahead is None:
         return None

@@ -18,6 +18,7 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import NewCopying, assert_copied, can_tell, contents, ends_of, log_of, producer_to
 from tests.brokers.kinds import KINDS, PARTITIONS, fill, visible
+from tests.brokers.same_offsets_killed import assert_same_offsets_whatever_is_killed
 
 pytestmark = pytest.mark.soak
 
@@ -139,3 +140,13 @@ def test_an_older_cluster_is_administered(older: Cluster) -> None:
     assert written.problem is None
     assert older.group_positions("billing") == {partition: GroupPosition(0, "told")}
     assert "billing" in {each.group for each in older.groups()}
+
+
+@SIDES
+def test_a_copy_has_the_source_s_offsets_whatever_is_killed(
+    side: str, older: Cluster, east: Cluster, west: Cluster, unique: Callable[[str], str]
+) -> None:
+    source, target = (older, west) if side == "source" else (east, older)
+    assert_same_offsets_whatever_is_killed(
+        source, target, unique("orders"), policy="delete", read_committed=True, writes_many=True
+    )

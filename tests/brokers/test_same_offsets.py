@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mirror.config.settings import ClusterSettings
+from mirror.copier.same_offsets import Markers, SameOffsetsCopy, Unexpected
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Producer, Record, encode
@@ -18,6 +19,7 @@ from mirror.model.partition import TopicPartition
 from mirror.same_offsets import fillers
 from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.filling import FILLERS_A_BATCH
+from tests.brokers.same_offsets_killed import assert_same_offsets_whatever_is_killed
 
 OURS = producer_of(Flow("east", "west"))
 NOW = 1_700_000_000_000
@@ -133,3 +135,35 @@ def test_a_compacted_copy_takes_tombstones_of_the_reserved_key_and_no_records_wi
     assert appender.append(partition, fillers.padding(10, OURS, 0, NOW)).code == 87
     assert appender.append(partition, fillers.tombstones(FILLERS_A_BATCH, OURS, 0, NOW))[:2] == (0, 0)
     assert appender.append(partition, records(FILLERS_A_BATCH, 2, FILLERS_A_BATCH))[:2] == (0, FILLERS_A_BATCH)
+
+
+def test_what_somebody_else_writes_into_the_copy_is_noticed_by_the_next_offset(
+    appender: Appender, partition: TopicPartition, unique: Callable[[str], str]
+) -> None:
+    """It shifts what follows: the copy is named, and nothing more is appended to it."""
+    flow = Flow(unique("flow"), "west")
+    markers = Markers(flow, appender.channel, writes_many=False)
+    copy = SameOffsetsCopy(flow, appender, markers, partition, is_compacted=False)
+    assert (copy.place.copy.bounds.end, copy.place.sequence) == (0, 0)
+    copy.append(encode([Record(0, NOW, b"k", b"0", (), -1)], 0, copy.producer, 0), 1)
+    assert appender.append(partition, encode([Record(0, NOW, b"k", b"foreign", (), -1)], 0)).base_offset == 1
+    with pytest.raises(Unexpected, match=f"{partition} goes on at offset 2, and its source at 1"):
+        copy.append(encode([Record(1, NOW, b"k", b"1", (), -1)], 0, copy.producer, 1), 1)
+
+
+@pytest.mark.parametrize(
+    ("read_committed", "writes_many", "policy"),
+    [(False, True, "delete"), (True, True, "delete"), (True, False, "delete"), (True, True, "compact")],
+)
+def test_a_copier_that_is_killed_behind_any_request_leaves_every_record_once_at_the_source_s_offset(
+    east: Cluster,
+    west: Cluster,
+    unique: Callable[[str], str],
+    read_committed: bool,
+    writes_many: bool,
+    policy: str,
+) -> None:
+    """In the middle of padding, behind DeleteRecords, between marker and batch: whoever is next finds its place."""
+    assert_same_offsets_whatever_is_killed(
+        east, west, unique("orders"), policy=policy, read_committed=read_committed, writes_many=writes_many
+    )

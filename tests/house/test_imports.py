@@ -43,6 +43,7 @@ MAY_IMPORT |= {
 }
 MAY_IMPORT["copier"] |= {"clock", "spark_conf"}
 MAY_IMPORT["control"] |= {"same_offsets"}
+MAY_IMPORT["copier"] |= {"same_offsets"}
 MAY_IMPORT["lab"] |= {"signals", "tables", "terminal"}
 MAY_IMPORT["engine"] = {
     "clock",

@@ -31,12 +31,12 @@ def test_a_dense_topic_that_has_its_first_record_costs_nothing() -> None:
 def test_a_head_costs_offsets_bytes_and_minutes() -> None:
     found = row(Bounds(300_000_000, 300_000_500), Bounds(0, 0))
     assert (found["action"], found["to pad"], found["bytes"]) == ("fill", "300,000,000", "198,000,000")
-    assert found["minutes"] == "10.0"
+    assert found["minutes"] == "5.0"
 
 
 def test_holes_cost_markers_and_on_a_compacted_copy_tombstones() -> None:
     found = row(Bounds(0, 12_000), Bounds(0, 0), share=0.1)
-    assert (found["action"], found["markers"], found["minutes"]) == ("fill", "about 1,200", "1.0")
+    assert (found["action"], found["markers"], found["minutes"]) == ("fill", "about 1,200", "0.4")
     cleaned = row(Bounds(0, 12_000), Bounds(0, 0), share=0.1, is_cleaned=True)
     assert (cleaned["action"], cleaned["markers"], cleaned["bytes"]) == ("fill", "none", "480")
     assert "tombstones" in cleaned["detail"]

@@ -1,0 +1,265 @@
+"""Writing one copy with the source's offsets: finding out where it stands, and carrying out one step after the other.
+
+Nothing is kept that the target does not know: whoever begins looks first, and looks again whenever an answer is not the
+expected one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from mirror.kafka import codes, coordinator, partition_state
+from mirror.kafka.appending import Appender, refusal
+from mirror.kafka.batch import Producer, next_sequence
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed
+from mirror.kafka.partition_state import ActiveProducer
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.same_offsets.chain import markers_transactional_id, producer_of
+from mirror.same_offsets.fillers import padding, tombstones
+from mirror.same_offsets.filling import (
+    Bounds,
+    Copy,
+    DeleteBefore,
+    ManyMarkers,
+    MarkerProducer,
+    OneMarker,
+    Padding,
+    RaiseEpoch,
+    Tombstones,
+)
+
+_TIMEOUT_MS = 60_000
+# What arrives late is not endless.
+_LOOKS = 100
+
+Filling: TypeAlias = Padding | Tombstones | OneMarker | ManyMarkers | RaiseEpoch | DeleteBefore
+"""A step that needs nothing of the source."""
+
+
+class Unexpected(Exception):
+    """A copy has got something that is neither of this flow nor in its place; the message says what and where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a copy stands, and the sequence of the next batch."""
+
+    copy: Copy
+    sequence: int
+
+
+class Markers:
+    """The transactional id whose empty transactions leave markers, held for one flow."""
+
+    def __init__(self, flow: Flow, channel: Channel, *, writes_many: bool) -> None:
+        """Take the id over: what an earlier holder has asked for has happened then, and nothing of it will happen.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed
+            if that cannot be done now.
+        """
+        self._id = markers_transactional_id(flow)
+        self._channel = channel
+        self._writes_many = writes_many
+        self.producer = self._taken()
+
+    @property
+    def known(self) -> MarkerProducer:
+        """What steps are decided by."""
+        return MarkerProducer(self.producer.epoch, self._writes_many)
+
+    @property
+    def before(self) -> Producer:
+        """The producer whose markers are refused behind one of this epoch."""
+        return replace(self.producer, epoch=self.producer.epoch - 1)
+
+    def raise_epoch(self) -> None:
+        """Take the id again.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed
+            if that cannot be done now, or somebody else has held it meanwhile: then all is to be begun anew.
+        """
+        following = replace(self.producer, epoch=self.producer.epoch + 1)
+        self.producer = self._taken()
+        if self.producer != following:
+            raise ConnectionFailed(f"{self._id} was held by somebody else meanwhile, or is another producer's now")
+
+    def leave_one(self, partitions: Collection[TopicPartition]) -> None:
+        """Append one marker to each of the partitions, which wait at a hole.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed
+            if it is not certain that each has got it; the id is taken again before anything else, and the copies are
+            to be looked at.
+        """
+        try:
+            refused = coordinator.abort_empty(self._channel, self._id, self.producer, partitions)
+        except (BrokerRefused, ConnectionFailed):
+            self.raise_epoch()
+            raise
+        if refused:
+            self.raise_epoch()
+            partition, reason = next(iter(refused.items()))
+            raise ConnectionFailed(f"{partition} has got no marker: {reason}")
+
+    def _taken(self) -> Producer:
+        return coordinator.take_over(self._channel, self._id, _TIMEOUT_MS, writes_transactions=False)
+
+
+class SameOffsetsCopy:
+    """One copy, as one engine writes it.
+
+    Attributes
+    ----------
+    place
+        where it stands, as far as is known.
+    """
+
+    def __init__(
+        self, flow: Flow, appender: Appender, markers: Markers, partition: TopicPartition, *, is_compacted: bool
+    ) -> None:
+        """Look where the copy stands; ``markers`` are taken over already.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if the target does not tell.
+        """
+        self.partition = partition
+        self._appender = appender
+        self._markers = markers
+        self._producer = producer_of(flow)
+        # What an engine of before has sent may still arrive.
+        self.place = Place(Copy(Bounds(0, 0), is_compacted, may_get_markers=True), 0)
+        self.look()
+
+    def look(self) -> None:
+        """Find out where the copy ends and with which sequence; if something arrives in between, once more.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if the target does not tell.
+        """
+        before = self._producers()
+        for _ in range(_LOOKS):
+            (start, end) = (self._offset(EARLIEST), self._offset(LATEST))
+            after = self._producers()
+            if _sequence_of(before, self._producer) == _sequence_of(after, self._producer):
+                copy = replace(self.place.copy, bounds=Bounds(start, end), marker_epoch=self._marker_epoch(after))
+                self.place = Place(copy, _sequence_of(after, self._producer))
+                return
+            before = after
+        raise ConnectionFailed(f"{self.partition} gets one late batch after the other")
+
+    def fill(self, step: Filling, timestamp: int) -> None:
+        """Carry out a step; ``timestamp`` is that of fillers, in ms.
+
+        Raises
+        ------
+        Unexpected
+            if the copy has got something that is not in its place.
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if it is not certain that it is done: :meth:`look` before going on.
+        """
+        match step:
+            case Padding(count):
+                self.append(padding(count, self._producer, self.place.sequence, timestamp), count)
+            case Tombstones(count):
+                self.append(tombstones(count, self._producer, self.place.sequence, timestamp), count)
+            case OneMarker():
+                end = self.place.copy.bounds.end
+                self._markers.leave_one([self.partition])
+                was_late = self.place.copy.may_get_markers
+                self._knows(may_get_markers=False)
+                self.look()
+                if not was_late and self.place.copy.bounds.end != end + 1:
+                    raise Unexpected(self._said(end + 1, self.place.copy.bounds.end))
+            case ManyMarkers(count):
+                self._write_many(count)
+            case RaiseEpoch():
+                self._markers.raise_epoch()
+            case DeleteBefore(offset):
+                start = self._appender.delete_before(self.partition, offset)
+                self._knows(bounds=Bounds(start, self.place.copy.bounds.end))
+
+    def append(self, batch: memoryview, count: int) -> None:
+        """Append a batch of ``count`` records, of the flow's producer and the next sequence, to the end of the copy.
+
+        Raises
+        ------
+        Unexpected
+            if it has got another offset.
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if it is not certain that it is appended; :meth:`look` before going on.
+        """
+        end = self.place.copy.bounds.end
+        answer = self._appender.append(self.partition, batch)
+        if answer.code in codes.SEQUENCE_ERRORS:
+            # One that came late was the first: the copy has more than was known.
+            self.look()
+            if self.place.copy.bounds.end == end:
+                raise Unexpected(f"{self.partition} ends at {end} and refuses what comes next: {answer.message}")
+            return
+        if answer.code:
+            raise refusal(f"{self.partition} {answer.message}".rstrip(), answer.code)
+        if answer.base_offset != end:
+            raise Unexpected(self._said(end, answer.base_offset))
+        self.place = Place(
+            replace(self.place.copy, bounds=Bounds(self.place.copy.bounds.start, end + count)),
+            next_sequence(self.place.sequence, count),
+        )
+
+    @property
+    def producer(self) -> Producer:
+        """As whom records are written."""
+        return self._producer
+
+    def _write_many(self, count: int) -> None:
+        end = self.place.copy.bounds.end
+        # Until it is answered, and all of them are there, some may still arrive.
+        self._knows(may_get_markers=True)
+        code = self._appender.write_markers(self.partition, self._markers.before, count)
+        self.look()
+        if self.place.copy.bounds.end == end + count:
+            self._knows(may_get_markers=False)
+        elif self.place.copy.bounds.end > end + count:
+            raise Unexpected(self._said(end + count, self.place.copy.bounds.end))
+        elif code:
+            raise refusal(f"{self.partition}: markers", code)
+
+    def _knows(self, **changed: object) -> None:
+        self.place = replace(self.place, copy=replace(self.place.copy, **changed))  # type: ignore[arg-type]
+
+    def _said(self, expected: int, found: int) -> str:
+        return (
+            f"{self.partition} goes on at offset {found}, and its source at {expected}: somebody else writes to it, or "
+            "a marker came twice; delete the topic to have it made anew"
+        )
+
+    def _offset(self, at: int) -> int:
+        return self._appender.channel.offsets([self.partition], at, View.WRITTEN)[self.partition]
+
+    def _producers(self) -> tuple[ActiveProducer, ...]:
+        found, problems = partition_state.active_producers(self._appender.channel, [self.partition])
+        for problem in problems.values():
+            raise problem
+        return found[self.partition]
+
+    def _marker_epoch(self, known: Iterable[ActiveProducer]) -> int:
+        identity = self._markers.producer.producer_id
+        return max((each.epoch for each in known if each.producer_id == identity), default=-1)
+
+
+def _sequence_of(known: Iterable[ActiveProducer], producer: Producer) -> int:
+    """Return the next sequence of a producer; of one that is not known, the first: any is taken then."""
+    last = (each.last_sequence for each in known if each.producer_id == producer.producer_id)
+    return next_sequence(max(last, default=-1), 1)
