@@ -65,7 +65,7 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
         tick=lambda: "topics", side_topics_are_there=True, close=lambda: None, writable=None, refresh=None
     )
     names = ("TopicsTick", "FlowLog", "LagLine", "DeadChunksTick", "TopicConfigsTick", "GoneTopicsTick")
-    more = ("LogTail", "FlowTranslator", "GroupTranslator", "CheckpointsTick", "AclsTick", "CheckpointCopies")
+    more = ("LogTail", "FlowTranslator", "GroupTranslator", "CheckpointsTick", "CheckpointCopies")
     for name in (*names, *more):
         monkeypatch.setattr(flow_control, name, lambda *_, **__: stand_in)
 
