@@ -17,10 +17,13 @@ from mirror.copier.background import BackgroundCalls, Failure
 from mirror.copier.commits import FlowCommits
 from mirror.copier.epoch_channel import CopiedNews, EpochChannelListener, Signal
 from mirror.copier.fetcher import Fetcher
+from mirror.copier.hole_filling import Filled, HoleFiller
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
 from mirror.copier.mirrored import Undecided
 from mirror.copier.resume import Place
+from mirror.copier.same_lane import Hole, SameOffsetsLane
+from mirror.copier.standing import Standing
 from mirror.copier.streams import PATIENCE_SECONDS, REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
 from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork, PartitionWork
@@ -77,6 +80,7 @@ class Share(Protocol):
     lanes: list[Lane]
     waiting: list[PartitionWork]
     has_news: bool
+    filler: HoleFiller | None
 
     def is_due(self, now: float) -> bool:
         """Whether something is to be looked at now."""
@@ -139,6 +143,8 @@ class CopyLoop:
         self._epoch_channel: EpochChannelListener | None = None
         # Since when it is being found out where to begin.
         self._looked_at: dict[Flow, float] = {}
+        # Since when holes are being filled.
+        self._filling: dict[HoleFiller, float] = {}
         self._parent = os.getppid()
 
     def run(
@@ -193,6 +199,8 @@ class CopyLoop:
                 if not over and now >= self._pass_by_at:
                     self._pass_by_others()
                     self._pass_by_at = now + _PASS_BY_SECONDS
+                if not over:
+                    self._fill(now)
                 self._advance(now)
                 self._place(now, over=over)
                 # What has come in goes out before more is asked for: readers of the copy wait for it.
@@ -254,6 +262,37 @@ class CopyLoop:
     def _found(self, share: Share, places: Mapping[TopicPartition, Place] | Failure) -> None:
         self._looked_at.pop(share.flow)
         self._begin(share.take_in(places))
+
+    def _fill(self, now: float) -> None:
+        """Have holes filled, beside the loop, of copies that are to have the source's offsets."""
+        for share in self._shares:
+            if share.filler is None or share.filler in self._filling or not self._may_write():
+                continue
+            lanes = {
+                lane.work.target: (lane, hole)
+                for lane in self._active[share.flow]
+                if isinstance(lane, SameOffsetsLane) and now >= lane.stream.backoff_until
+                if (hole := lane.hole) is not None and lane.may_fill(hole)
+            }
+            if lanes:
+                self._filling[share.filler] = now
+                call = partial(share.filler.fill, [hole for _, hole in lanes.values()])
+                self._background.begin(share.filler, call, partial(self._filled, share.filler, lanes))
+
+    def _filled(
+        self,
+        filler: HoleFiller,
+        lanes: Mapping[TopicPartition, tuple[SameOffsetsLane, Hole]],
+        found: Filled | Failure,
+    ) -> None:
+        self._filling.pop(filler)
+        for copy, (lane, hole) in lanes.items():
+            now = found[copy] if isinstance(found, Mapping) else found
+            if isinstance(now, Standing):
+                lane.filled(hole, now)
+            else:
+                lane.not_filled(now)
+            self._active[lane.work.flow][lane] = self._untold[lane] = None
 
     def _may_write(self) -> bool:
         return self._epoch_channel is None or self._epoch_channel.may_write
@@ -343,7 +382,8 @@ class CopyLoop:
         for stream in streams:
             if stream.is_stuck(now) and stream.transactional_id is None:
                 stream.give_up()
-        if any(now < began_at + PATIENCE_SECONDS for began_at in self._looked_at.values()):
+        begun = (*self._looked_at.values(), *self._filling.values())
+        if any(now < began_at + PATIENCE_SECONDS for began_at in begun):
             return False
         return all(fetcher.asked_at is None or fetcher.is_stuck(now) for fetcher in self._fetchers.values()) and all(
             stream.is_quiet or (stream.is_stuck(now) and stream.transactional_id is None) for stream in streams

@@ -55,6 +55,10 @@ class Merge(Protocol):
     And the other way round: what the broker finds too large goes in smaller batches.
     """
 
+    def follows(self, last: Piece | None, following: Piece) -> bool:
+        """Whether a batch may go out behind the last one in flight; None: nothing is in flight."""
+        ...
+
     def fits(self, last: Piece, size: int, following: Piece, most_bytes: int) -> bool:
         """Whether ``following`` may join pieces of ``size`` bytes that end with ``last``.
 
@@ -200,6 +204,11 @@ class Stream:
         """Whether the broker has answered all that was sent to it, and nothing is to be sent."""
         return not self._in_flight and (self.closed or self._held is not None or not self._queue)
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether nothing is in flight, nor to be sent again, nor held back."""
+        return not (self._in_flight or self._failed or self._held or self._perhaps_appended)
+
     def is_stuck(self, now: float) -> bool:
         """Whether it has got nowhere for so long that nothing else should wait for it."""
         if self.trouble is None and self.sender is not None:
@@ -219,7 +228,7 @@ class Stream:
             for part in self._in_size(piece):
                 self._queue.append(part)
                 self.bytes += len(part.content)
-            self._wake()
+            self.wake()
 
     def wind_down(self) -> None:
         """Drop all that was never sent; what may be in the log is still sent until that is certain."""
@@ -255,6 +264,11 @@ class Stream:
         return None
 
     @property
+    def waiting(self) -> Sequence[Piece]:
+        """All batches that are to be sent; those that were never sent behind those that may have arrived."""
+        return tuple(self._queue)
+
+    @property
     def next_bytes(self) -> int:
         """Size of the next batch to be sent."""
         return len(self._queue[0].content)
@@ -273,6 +287,10 @@ class Stream:
             and self._held is None
             and now >= self.backoff_until
             and (not self._in_flight or (self._pipelined and self._is_proven))
+            and (
+                self._merge is None
+                or self._merge.follows(self._in_flight[-1] if self._in_flight else None, self._queue[0])
+            )
             and (
                 self._gate is None
                 or self._gate.lets(self.partition, again=self._perhaps_appended > len(self._in_flight))
@@ -343,6 +361,12 @@ class Stream:
         self.trouble = trouble
         self.backoff_until = time.monotonic() + self._backoff.next_seconds()
 
+    def go_on(self) -> None:
+        """What kept the next batch back is over."""
+        self.trouble = None
+        self._backoff.end()
+        self.wake()
+
     def lost(self, reason: str) -> None:
         """Take back everything in flight: its connection broke, and what became of it is not known."""
         if self._in_flight:
@@ -365,7 +389,7 @@ class Stream:
         if self._held is not None:
             self.bytes -= len(self._held.content)
             self._held = self.trouble = None
-            self._wake()
+            self.wake()
         return tuple(self._queue)
 
     def _settle(self) -> bool:
@@ -389,12 +413,13 @@ class Stream:
         if self._is_winding_down:
             self._drop_unsent()
         if is_too_large:
-            self._wake()
+            self.wake()
             return False
         self.backoff_until = time.monotonic() + self._backoff.next_seconds()
         return True
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Have its sender look at it."""
         if self.sender is not None:
             self.sender.wake(self)
 

@@ -33,6 +33,7 @@ def partitions_to_copy(runtimes: Mapping[Flow, FlowRuntime], writing: Mapping[Fl
             writing[flow].sequences.get(target, 0),
             runtime.pauses.is_paused(source.topic),
             source in runtime.troubles,
+            runtime.settings.pad_limit(source.topic),
         )
         for flow, runtime in runtimes.items()
         if runtime.is_known and runtime.may_be_copied

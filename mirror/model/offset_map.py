@@ -316,6 +316,8 @@ class OffsetMap:
     is_pruned
         whether runs before the first were forgotten, because the target has nothing of them any more. A position among
         them leads to the first run; back, nothing is known of what was read before it.
+    same_offsets
+        whether the copy has the source's offsets: where it has no record, readers pass what fills the offset.
     """
 
     origin: int
@@ -325,6 +327,7 @@ class OffsetMap:
     downstream_next: int
     sparse_maps: tuple[SparseOffsetMap, ...] = ()
     is_pruned: bool = False
+    same_offsets: bool = False
 
     def translate(self, position: int) -> Translation:
         """Return where a reader at upstream ``position`` goes on downstream: at the first copied record not before it.
@@ -334,6 +337,8 @@ class OffsetMap:
         """
         if position > self.upstream_next:
             return Bounded(self.downstream_next, position - self.upstream_next)
+        if self.same_offsets and self.origin <= position <= self.downstream_next:
+            return Exact(position)
         for sparse_map in self.sparse_maps:
             if sparse_map.start <= position < sparse_map.end:
                 return sparse_map.translate(position)

@@ -71,6 +71,8 @@ class Position:
     next_batch
         as whom the flow goes on behind it outside of transactions; None if that is not known. It says nothing of how
         far the partition is copied.
+    same_offsets
+        whether the copy has the source's offsets, since its first record.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
     """
@@ -93,6 +95,7 @@ class Position:
     compared: int = -1
     uncompared: Stretch | None = None
     next_batch: NextBatch | None = field(default=None, compare=False)
+    same_offsets: bool = False
     unknown: str = ""
 
     @property
@@ -122,6 +125,8 @@ class Position:
         }
         if self.settled and self.settled_in >= 0:
             value["settled_in"] = self.settled_in
+        if self.same_offsets:
+            value["same_offsets"] = True
         if self.uncompared is not None:
             value["uncompared"] = [self.incarnation, *self.uncompared]
         if self.next_batch is not None:
