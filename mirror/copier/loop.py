@@ -17,19 +17,18 @@ from mirror.copier.background import BackgroundCalls, Failure
 from mirror.copier.commits import FlowCommits
 from mirror.copier.epoch_channel import CopiedNews, EpochChannelListener, Signal
 from mirror.copier.fetcher import Fetcher
-from mirror.copier.hole_filling import Filled, HoleFiller
+from mirror.copier.hole_filling import HoleFiller
+from mirror.copier.holes import Holes
 from mirror.copier.lane import Lane
-from mirror.copier.links import Cluster
+from mirror.copier.links import Bounds, Cluster, bounds
 from mirror.copier.mirrored import Undecided
 from mirror.copier.resume import Place
-from mirror.copier.same_lane import Hole, SameOffsetsLane
-from mirror.copier.standing import Standing
 from mirror.copier.streams import PATIENCE_SECONDS, REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
 from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork, PartitionWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
-from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.channel import LATEST, Channel
 from mirror.kafka.connection import BrokerRefused, Connection, ConnectionFailed, LeaderUnknown
 from mirror.kafka.versions import FETCH, PRODUCE, TRANSACTIONS, Versions
 from mirror.model.flow import Flow
@@ -67,10 +66,6 @@ _Unplaced: TypeAlias = Lane | Stream
 _Place: TypeAlias = tuple[Cluster, int, str]
 # Offsets of partitions, and of which they cannot be told.
 _Offsets: TypeAlias = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]]
-# Where the logs of a source begin and end, and of which partitions that cannot be told.
-_Bounds: TypeAlias = tuple[
-    Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]
-]
 
 
 class Share(Protocol):
@@ -143,8 +138,7 @@ class CopyLoop:
         self._epoch_channel: EpochChannelListener | None = None
         # Since when it is being found out where to begin.
         self._looked_at: dict[Flow, float] = {}
-        # Since when holes are being filled.
-        self._filling: dict[HoleFiller, float] = {}
+        self._holes = Holes(self._background, self._touched)
         self._parent = os.getppid()
 
     def run(
@@ -199,8 +193,8 @@ class CopyLoop:
                 if not over and now >= self._pass_by_at:
                     self._pass_by_others()
                     self._pass_by_at = now + _PASS_BY_SECONDS
-                if not over:
-                    self._fill(now)
+                if not over and self._may_write():
+                    self._holes.fill(now, self._shares)
                 self._advance(now)
                 self._place(now, over=over)
                 # What has come in goes out before more is asked for: readers of the copy wait for it.
@@ -262,37 +256,6 @@ class CopyLoop:
     def _found(self, share: Share, places: Mapping[TopicPartition, Place] | Failure) -> None:
         self._looked_at.pop(share.flow)
         self._begin(share.take_in(places))
-
-    def _fill(self, now: float) -> None:
-        """Have holes filled, beside the loop, of copies that are to have the source's offsets."""
-        for share in self._shares:
-            if share.filler is None or share.filler in self._filling or not self._may_write():
-                continue
-            lanes = {
-                lane.work.target: (lane, hole)
-                for lane in self._active[share.flow]
-                if isinstance(lane, SameOffsetsLane) and now >= lane.stream.backoff_until
-                if (hole := lane.hole) is not None and lane.may_fill(hole)
-            }
-            if lanes:
-                self._filling[share.filler] = now
-                call = partial(share.filler.fill, [hole for _, hole in lanes.values()])
-                self._background.begin(share.filler, call, partial(self._filled, share.filler, lanes))
-
-    def _filled(
-        self,
-        filler: HoleFiller,
-        lanes: Mapping[TopicPartition, tuple[SameOffsetsLane, Hole]],
-        found: Filled | Failure,
-    ) -> None:
-        self._filling.pop(filler)
-        for copy, (lane, hole) in lanes.items():
-            now = found[copy] if isinstance(found, Mapping) else found
-            if isinstance(now, Standing):
-                lane.filled(hole, now)
-            else:
-                lane.not_filled(now)
-            self._active[lane.work.flow][lane] = self._untold[lane] = None
 
     def _may_write(self) -> bool:
         return self._epoch_channel is None or self._epoch_channel.may_write
@@ -382,8 +345,7 @@ class CopyLoop:
         for stream in streams:
             if stream.is_stuck(now) and stream.transactional_id is None:
                 stream.give_up()
-        begun = (*self._looked_at.values(), *self._filling.values())
-        if any(now < began_at + PATIENCE_SECONDS for began_at in begun):
+        if any(now < began_at + PATIENCE_SECONDS for began_at in (*self._looked_at.values(), *self._holes.begun_at)):
             return False
         return all(fetcher.asked_at is None or fetcher.is_stuck(now) for fetcher in self._fetchers.values()) and all(
             stream.is_quiet or (stream.is_stuck(now) and stream.transactional_id is None) for stream in streams
@@ -532,6 +494,9 @@ class CopyLoop:
     def _touch(self, fetcher: Fetcher, lane: Lane) -> None:
         """Something has come in for a lane: it is no longer as the broker and the state topic know it."""
         fetcher.touch(lane)
+        self._touched(lane)
+
+    def _touched(self, lane: Lane) -> None:
         self._active[lane.work.flow][lane] = self._untold[lane] = None
 
     def _fetched(self, fetcher: Fetcher) -> bool:
@@ -607,16 +572,16 @@ class CopyLoop:
         for cluster in [cluster for cluster in self._outside if not self._background.is_under_way(cluster)]:
             lanes = self._outside.pop(cluster)
             sources = [lane.work.source for lane in lanes]
-            self._ask(cluster, partial(_bounds, partitions=sources), partial(self._bounded, cluster, lanes))
+            self._ask(cluster, partial(bounds, partitions=sources), partial(self._bounded, cluster, lanes))
 
-    def _bounded(self, cluster: Cluster, lanes: list[Lane], bounds: _Bounds | Failure) -> None:
+    def _bounded(self, cluster: Cluster, lanes: list[Lane], found: Bounds | Failure) -> None:
         """Go on behind what the source has removed; where it never had such an offset, it is not what it was."""
         for lane in lanes:
             source = lane.work.source
-            if not isinstance(bounds, tuple):
-                self._leave_unplaced(cluster, lane, str(bounds))
+            if not isinstance(found, tuple):
+                self._leave_unplaced(cluster, lane, str(found))
                 continue
-            starts, ends, problems = bounds
+            starts, ends, problems = found
             if source in problems:
                 self._leave_unplaced(cluster, lane, str(problems[source]))
                 continue
@@ -828,9 +793,3 @@ def _fetch_role(flow: Flow) -> str:
 
 def _partition(one: _Unplaced) -> TopicPartition:
     return one.work.source if isinstance(one, Lane) else one.partition
-
-
-def _bounds(channel: Channel, partitions: list[TopicPartition]) -> _Bounds:
-    starts, problems = channel.find_offsets(partitions, EARLIEST)
-    ends, more_problems = channel.find_offsets(starts, LATEST)
-    return starts, ends, problems | more_problems

@@ -62,7 +62,7 @@ class SameOffsetsLane(Lane):
         """What is to be filled now, None if nothing is, may be, or something is on its way."""
         if self.is_lost or self.stream.closed or self.is_held or not self.stream.is_answered:
             return None
-        if self._is_shifted or self._is_too_long:
+        if self._is_shifted or self._is_too_long or self.work.is_paused:
             return None
         if (begins_at := self.standing.begins_at) >= 0:
             return Hole(self.work.target, self.standing, begins_at)
@@ -158,10 +158,11 @@ class _Unbroken(Merging):
         super().__init__(producer, sets_aside)
         self._end = end
 
-    def follows(self, last: Piece | None, following: Piece) -> bool:
+    def follows(self, before: Sequence[Piece], following: Piece) -> bool:
         """Whether the copy will end then where the first record of ``following`` belongs."""
-        if last is None:
+        if not before:
             return _first(following) == self._end()
+        last = before[-1]
         assert isinstance(last, CopiedBatch)
         offset, count = last.spans[-1]
         return _first(following) == offset + count

@@ -55,8 +55,8 @@ class Merge(Protocol):
     And the other way round: what the broker finds too large goes in smaller batches.
     """
 
-    def follows(self, last: Piece | None, following: Piece) -> bool:
-        """Whether a batch may go out behind the last one in flight; None: nothing is in flight."""
+    def follows(self, before: Sequence[Piece], following: Piece) -> bool:
+        """Whether a batch may go out behind those in flight."""
         ...
 
     def fits(self, last: Piece, size: int, following: Piece, most_bytes: int) -> bool:
@@ -228,7 +228,7 @@ class Stream:
             for part in self._in_size(piece):
                 self._queue.append(part)
                 self.bytes += len(part.content)
-            self.wake()
+            self._wake()
 
     def wind_down(self) -> None:
         """Drop all that was never sent; what may be in the log is still sent until that is certain."""
@@ -287,10 +287,7 @@ class Stream:
             and self._held is None
             and now >= self.backoff_until
             and (not self._in_flight or (self._pipelined and self._is_proven))
-            and (
-                self._merge is None
-                or self._merge.follows(self._in_flight[-1] if self._in_flight else None, self._queue[0])
-            )
+            and (self._merge is None or self._merge.follows(self._in_flight, self._queue[0]))
             and (
                 self._gate is None
                 or self._gate.lets(self.partition, again=self._perhaps_appended > len(self._in_flight))
@@ -365,7 +362,7 @@ class Stream:
         """What kept the next batch back is over."""
         self.trouble = None
         self._backoff.end()
-        self.wake()
+        self._wake()
 
     def lost(self, reason: str) -> None:
         """Take back everything in flight: its connection broke, and what became of it is not known."""
@@ -389,7 +386,7 @@ class Stream:
         if self._held is not None:
             self.bytes -= len(self._held.content)
             self._held = self.trouble = None
-            self.wake()
+            self._wake()
         return tuple(self._queue)
 
     def _settle(self) -> bool:
@@ -413,13 +410,12 @@ class Stream:
         if self._is_winding_down:
             self._drop_unsent()
         if is_too_large:
-            self.wake()
+            self._wake()
             return False
         self.backoff_until = time.monotonic() + self._backoff.next_seconds()
         return True
 
-    def wake(self) -> None:
-        """Have its sender look at it."""
+    def _wake(self) -> None:
         if self.sender is not None:
             self.sender.wake(self)
 

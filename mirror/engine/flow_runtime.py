@@ -27,7 +27,7 @@ from mirror.copier.work import (
     SlotEnd,
     Throttled,
 )
-from mirror.engine.flow_producers import TakenProducers
+from mirror.engine.flow_producers import TakenProducers, Writing
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
@@ -64,20 +64,6 @@ def _alone(
             return method(runtime, *args, **named)
 
     return with_lock
-
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """As whom a flow is written without transactions.
-
-    Attributes
-    ----------
-    sequences
-        the producer's next sequence on each partition of the target that it has written to.
-    """
-
-    producer: Producer | None = None
-    sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -526,8 +512,6 @@ class FlowRuntime:
     @_alone
     def trace(self, source: TopicPartition) -> Mm2Trace | None:
         """Return what Java MirrorMaker may have left of a partition."""
-        if self._has_source_offsets(source):
-            return None
         return self.takeovers.get(source) or self.mm2.possible(
             source, is_known=source in self.handovers, is_alone=self.settings.is_alone(source.topic)
         )

@@ -59,6 +59,7 @@ MAY_IMPORT["engine"] = {
     "copier",
     "control",
     "proof",
+    "same_offsets",
 }
 MAY_IMPORT["legacy"] = {
     "signals",
