@@ -90,6 +90,7 @@ UPPER_ROOMS = (
 MAY_IMPORT["evidence"] = {"atomic_file", "model"}
 MAY_IMPORT["definition_files"] = {"evidence"}
 MAY_IMPORT["recovery"] = {
+    "same_offsets",
     "atomic_file",
     "waiting",
     "spark",
