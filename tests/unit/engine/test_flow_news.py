@@ -6,6 +6,7 @@ import pytest
 
 from mirror.control.tick import TickReport
 from mirror.copier.work import PartitionResult
+from mirror.engine import flow_messages
 from mirror.engine.cluster_news import NO_OUTAGES, Away, ClusterNews, Outages
 from mirror.engine.flow_news import FlowNews
 from mirror.engine.flow_producers import TakenProducers
@@ -212,7 +213,7 @@ def test_a_report_of_ten_thousand_failing_groups_and_partitions_stays_small(watc
     watched.runtime.keep(TickReport("group offsets east->west", 1, 0, problems, problems))
     for number in range(10_000):
         watched.runtime.take_trouble(TopicPartition("orders", number), f"no leader of {number}")
-    reasons, notes = watched.runtime.reasons(), watched.runtime.notes()
+    reasons, notes = flow_messages.reasons(watched.runtime), flow_messages.notes(watched.runtime)
     assert "... and 9,990 more" in reasons
     assert "group offsets east->west: ... and 9,990 more" in reasons
     assert "group offsets east->west: ... and 9,990 more" in notes
