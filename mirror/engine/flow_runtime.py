@@ -13,9 +13,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from mirror.config.settings import FlowSettings
-from mirror.control.foreign_records import foreign_reasons
-from mirror.control.gaps import open_gaps_reason
-from mirror.control.tick import MOST_TOLD, TickReport, now_ms, shortened
+from mirror.control.tick import TickReport
 from mirror.copier.work import (
     MOST_SLOT_PATIENCE_SECONDS,
     SLOT_PATIENCE_SECONDS,
@@ -32,7 +30,6 @@ from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
-from mirror.model.counts import are, counted
 from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.gap import Gap
 from mirror.model.mm2_trace import Mm2Trace
@@ -40,7 +37,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, paused_of
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
-from mirror.model.state_values import DataProducer, ForeignWriter, Takeover, stopped_reason
+from mirror.model.state_values import DataProducer, ForeignWriter, Takeover
 from mirror.model.writers import WrittenBy
 from mirror.same_offsets.chain import producer_of
 
@@ -801,52 +798,12 @@ class FlowRuntime:
         slots[number] = replace(slots[number], sequences={**slots[number].sequences, **end.sequences})
         self.slots = tuple(slots)
 
-    @_alone
-    def reasons(self) -> tuple[str, ...]:
-        """Return everything that is wrong with the flow now, in words for people."""
-        said: list[str] = [trouble for trouble in (self.copy_trouble, self.takeover_trouble, self.loss) if trouble]
-        said += self.throttles
-        said += self._taking_over()
-        said += shortened(
-            [
-                f"{target} on {self.settings.flow.target} waits until what was sent before can no longer arrive: {why}"
-                for target, why in sorted(self.fence_troubles.items())
-            ]
-        )
-        said += shortened([stopped_reason(source, reason) for source, reason in sorted(self.stopped.items())])
-        said += shortened([f"{sources}: {reason}" for reason, sources in _alike(self.troubles).items()])
-        for report in self.reports.values():
-            said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
-        if self.open_gaps:
-            said.append(open_gaps_reason(self.open_gaps))
-        said += shortened(foreign_reasons(self.foreign, self.settings.flow.target, now_ms(), self.writers))
-        return tuple(dict.fromkeys(said))
-
-    @_alone
-    def first_stopped(self) -> dict[TopicPartition, str]:
-        """Return why partitions are stopped: those that :meth:`reasons` names."""
-        first = sorted(self.stopped)[:MOST_TOLD]
-        return dict(zip(first, shortened([self.stopped[source] for source in first]), strict=True))
-
     @property
     @_alone
     def is_starting(self) -> bool:
         """Whether it is not known yet how the copying goes: there is something to copy, and no epoch has reported."""
         is_done = not self.partitions or (self.is_known and all(self.is_idle(each) for each, *_ in self.partitions))
         return not self.has_reported and not (self.has_looked and is_done)
-
-    @_alone
-    def notes(self) -> tuple[str, ...]:
-        """Return what people should know of the flow although nothing is wrong."""
-        said = [f"{report.name}: {note}" for report in self.reports.values() for note in shortened(report.notes)]
-        if alone := sorted(self.leaders_alone.items()):
-            source, reason = alone[0]
-            said.append(
-                f"{counted(len(alone), 'partition')} {are(len(alone))} read from the leader for now, and "
-                f"not from the closest replica "
-                f"(client.rack): {source}: {reason}"
-            )
-        return tuple(dict.fromkeys(filter(None, (self.weak_fence, self.fence_note, *self.file_notes, *said))))
 
     @_alone
     def take_over(self, result: PartitionResult) -> None:
@@ -860,31 +817,3 @@ class FlowRuntime:
             self.takeovers[result.source] = trace
         self.take_result(result)
         self.changed()
-
-    def _taking_over(self) -> list[str]:
-        """Say how far the takeovers are: of each what is known, and the number of the others."""
-        # Java MirrorMaker's positions of topics that are not copied any more stay for ever.
-        waiting = [source for source, *_ in self.partitions if source in self.takeovers and source not in self.stopped]
-        begun = [(source, taken) for source in waiting if (taken := self.taking.get(source)) and taken.upstream is None]
-        said = shortened(
-            [
-                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen:,} of about "
-                f"{counted(taken.span, 'record')}"
-                for source, taken in begun
-            ]
-        )
-        if len(waiting) > len(begun):
-            rest = len(waiting) - len(begun)
-            said.append(f"{counted(rest, 'partition')} {are(rest)} to be taken over from Java MirrorMaker")
-        return said
-
-
-def _alike(reasons: Mapping[TopicPartition, str]) -> dict[str, str]:
-    """Return who waits for each reason, in order: the first, and how many more."""
-    found: dict[str, list[TopicPartition]] = {}
-    for source, reason in sorted(reasons.items()):
-        found.setdefault(reason, []).append(source)
-    return {
-        reason: f"{sources[0]} (and {len(sources) - 1:,} more)" if len(sources) > 1 else str(sources[0])
-        for reason, sources in found.items()
-    }

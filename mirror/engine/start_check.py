@@ -89,6 +89,6 @@ def _require_brokers(cluster: Cluster, settings: MirrorSettings, flows: Sequence
         if lacking is not None:
             key, problem = lacking
             file = read(settings.path)
-            forms = (f"{each}.{key}", key, f"{each.flow.target}.{key}")
+            forms = (f"{each.flow}.{key}", key, f"{each.flow.target}.{key}")
             given = next((form for form in forms if file.line_of(form) is not None), key)
             raise TooFewBrokers(settings.path, file.line_of(given), given, problem)

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -427,6 +428,9 @@ def test_an_engine_leaves_its_passwords_nowhere(
         assert any("mirror.copier.worker_daemon" in each.arguments for each in children)
         found |= {f"process {each.pid}": f"{each.arguments} {each.environment}" for each in children}
         found |= texts_below(short_folder)
+        # It is written once a minute.
+        kept = partial(history_text, history)
+        found["history"] = wait_until(kept, "the history", timeout_seconds=300, until=lambda text: topic in text)
     finally:
         # Nothing is cleaned up then.
         engine.kill()
@@ -434,13 +438,16 @@ def test_an_engine_leaves_its_passwords_nowhere(
     found |= texts_below(runs)
     assert {Path(name).name for name in found} >= {"journal.jsonl", "run.json"}
     assert any(name.endswith(".ipynb") for name in found)
-    kept = read_history(history)
-    rows = [kept.flows, *(pq.ParquetFile(path).read().to_pandas() for path in kept.partitions)]
-    found["history"] = "".join(each.to_csv() for each in rows)
-    assert topic in found["history"]
     found |= texts_below(short_folder) | written_by(engines.alias, target) | written_by("west", source)
     assert f"mm2-state.{engines.alias}.internal" in found
     assert [where for where, text in found.items() if KNOWN_TO_NOBODY in text] == []
+
+
+def history_text(history: Path) -> str:
+    """Return everything that a history has, as text."""
+    kept = read_history(history)
+    rows = [kept.flows, *(pq.ParquetFile(path).read().to_pandas() for path in kept.partitions)]
+    return "".join(each.to_csv() for each in rows)
 
 
 def reviewed(file: Path, runs: Path) -> str:

@@ -73,7 +73,8 @@ FLOWS: dict[tuple[str, str], str] = {
     ("same", "backup"): "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     ("defaults", "backup"): "use.defaults.from = source",
     ("committed", "backup"): "consumer.isolation.level = read_committed",
-    ("unsynced", "silent"): "emit.offset-syncs.enabled = false",
+    ("unsynced", "silent"): """emit.offset-syncs.enabled = false
+        sync.topic.configs.enabled = false""",
     ("sealed", "vault"): "consumer.isolation.level = read_committed",
 }
 _ON_BACKUP = ("backup", "silent", "vault")

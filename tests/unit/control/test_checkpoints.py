@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 
 from mirror.control.checkpoints import (
+    CheckpointDecision,
     CheckpointsTick,
     last_checkpoints,
     plan_checkpoints,
@@ -34,7 +35,7 @@ def checkpoint(upstream: int, downstream: int, metadata: str = "") -> Checkpoint
     return Checkpoint("billing", COPY, upstream, downstream, metadata)
 
 
-def plan_one(position: GroupPosition, translation: Translation, last: Checkpoint | None = None):
+def plan_one(position: GroupPosition, translation: Translation, last: Checkpoint | None = None) -> CheckpointDecision:
     known = {("billing", COPY): last} if last is not None else {}
     translator = Table({("orders", 3, position.position): translation})
     (decision,) = plan_checkpoints({"billing": {ORDERS: position}}, known, translator, flow_settings())
