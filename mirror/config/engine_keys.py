@@ -97,7 +97,7 @@ ENGINE: Final = by_name(
             Offsets.TRANSLATED.value,
             one_of(*values_of(Offsets)),
             of_a_flow=True,
-            meaning="Copies have offsets of their own, or the source's (ADR 13; refused until it is complete).",
+            meaning="Copies have offsets of their own, or the source's (ADR 13).",
         ),
         setting(
             "mirror.offsets.topics",
@@ -112,7 +112,7 @@ ENGINE: Final = by_name(
             1_000_000_000,
             at_least(0),
             of_a_flow=True,
-            meaning="How many offsets without a record are filled at the beginning of a partition at most.",
+            meaning="How many offsets without a record are filled in a row at most, at the beginning of a partition or in it.",
         ),
         setting(
             "mirror.acls.prefixed",

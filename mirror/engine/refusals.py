@@ -55,12 +55,13 @@ def unusable(path: Path, problem: UnsupportedSetting) -> ConfigError:
 
 
 def refused_offsets(path: Path, flow: Flow) -> NotCarriedOut:
-    """Return that no engine copies with the source's offsets yet, with the place in the file that asks for it."""
+    """Return that a copy with the source's offsets takes no transactions, with the place in the file."""
     file, key = read(path), "mirror.offsets"
     given = next((form for form in (f"{flow}.{key}", key) if file.line_of(form) is not None), key)
     return NotCarriedOut(
         path,
         file.line_of(given),
         given,
-        "this release plans copies with the source's offsets (mirror plan) and makes none yet; write translated",
+        "the markers of transactions would shift the offsets, and copies with the source's offsets have each record "
+        "once without them: leave exactly.once.source.support out, or write translated",
     )

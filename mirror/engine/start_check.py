@@ -23,7 +23,7 @@ def chosen_flows(settings: MirrorSettings, clusters: Collection[str]) -> list[Fl
     Raises
     ------
     ConfigError
-        if no enabled flow is left, or one asks for what no engine does yet.
+        if no enabled flow is left, or one asks for what excludes each other.
     """
     unknown = sorted(set(clusters) - set(settings.clusters))
     if unknown:
@@ -34,7 +34,7 @@ def chosen_flows(settings: MirrorSettings, clusters: Collection[str]) -> list[Fl
             settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
         )
     for each in flows:
-        if each.enabled and each.same_offsets is not None:
+        if each.enabled and each.same_offsets is not None and each.transactions is not None:
             raise refused_offsets(settings.path, each.flow)
     return flows
 
@@ -89,6 +89,6 @@ def _require_brokers(cluster: Cluster, settings: MirrorSettings, flows: Sequence
         if lacking is not None:
             key, problem = lacking
             file = read(settings.path)
-            forms = (f"{each.flow}.{key}", key, f"{each.flow.target}.{key}")
+            forms = (f"{each}.{key}", key, f"{each.flow.target}.{key}")
             given = next((form for form in forms if file.line_of(form) is not None), key)
             raise TooFewBrokers(settings.path, file.line_of(given), given, problem)

@@ -83,7 +83,13 @@ def begun(told: dict[str, Any], killed_behind: int = 0) -> subprocess.Popen[byte
 def read(client: dict[str, str], partition: TopicPartition, isolation: str) -> dict[int, tuple[Any, ...]]:
     """What a consumer reads: by offset timestamp, key and value; tombstones of the reserved key left out."""
     reader = confluent_kafka.Consumer(
-        {**client, "group.id": "reader", "isolation.level": isolation, "enable.partition.eof": True}
+        {
+            **client,
+            "group.id": "reader",
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
     )
     beginning = confluent_kafka.TopicPartition(*partition, confluent_kafka.OFFSET_BEGINNING)
     reader.assign([beginning])

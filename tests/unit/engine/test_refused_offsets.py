@@ -1,4 +1,4 @@
-"""What an engine does not do yet it refuses before it asks a cluster."""
+"""What excludes each other is refused before a cluster is asked."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mirror.config.resolving import load
 from mirror.engine.run import Engine
 
 BEGINNING = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
+ONCE = "b.exactly.once.source.support = enabled"
 
 
 def refusal(file: Path, *lines: str) -> str | None:
@@ -22,15 +23,23 @@ def refusal(file: Path, *lines: str) -> str | None:
     return None
 
 
-def test_copies_with_the_source_s_offsets_are_refused_by_file_line_and_key(tmp_path: Path) -> None:
+def test_the_source_s_offsets_in_transactions_are_refused_by_file_line_and_key(tmp_path: Path) -> None:
+    """Each commit leaves a marker, which takes an offset."""
     file = tmp_path / "mirror.properties"
-    said = refusal(file, "mirror.offsets = same")
+    said = refusal(file, "mirror.offsets = same", ONCE)
     assert said is not None
     assert said.startswith(f"{file}:5: mirror.offsets: ")
-    assert "makes none yet" in said
-    assert str(refusal(file, "", "a->b.mirror.offsets = same")).startswith(f"{file}:6: a->b.mirror.offsets: ")
+    assert "leave exactly.once.source.support out" in said
+    assert str(refusal(file, ONCE, "a->b.mirror.offsets = same")).startswith(f"{file}:6: a->b.mirror.offsets: ")
 
 
-@pytest.mark.parametrize("line", ["", "mirror.offsets = translated", "b->a.mirror.offsets = same"])
-def test_flows_that_do_not_ask_for_them_begin(tmp_path: Path, line: str) -> None:
-    assert refusal(tmp_path / "mirror.properties", line) is None
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("mirror.offsets = same",),
+        ("mirror.offsets = translated", ONCE),
+        ("b->a.mirror.offsets = same", ONCE),
+    ],
+)
+def test_flows_that_ask_for_one_of_both_begin(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    assert refusal(tmp_path / "mirror.properties", *lines) is None

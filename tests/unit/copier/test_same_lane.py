@@ -1,0 +1,149 @@
+"""A lane to the source's offsets sends nothing but what the copy has the place for, and names what is in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.copier.same_lane import SameOffsetsLane
+from mirror.copier.same_offsets import Unexpected
+from mirror.copier.standing import Standing
+from mirror.copier.work import Handover, PartitionWork
+from mirror.kafka import batch
+from mirror.kafka.batch import Record
+from mirror.kafka.connection import ConnectionFailed
+from mirror.model.flow import Flow
+from mirror.model.position import Position
+from mirror.same_offsets.chain import producer_of
+from tests.unit.copier.builders import as_logged, dense, record, sparse
+from tests.unit.copier.lanes import SOURCE, TARGET, take
+
+FLOW = Flow("east", "west")
+OURS = producer_of(FLOW)
+
+
+def lane_at(end: int, *, is_compacted: bool = False, begins_at: int = -1, limit: int = 1_000) -> SameOffsetsLane:
+    position = Position(max(end, begins_at), end, max(begins_at, 0), True, same_offsets=True)
+    work = PartitionWork(FLOW, SOURCE, TARGET, "id", None, pad_limit=limit)
+    standing = Standing(end, end, is_compacted=is_compacted, begins_at=begins_at)
+    return SameOffsetsLane(work, Handover(position, (), clean=True), OURS, standing, None)
+
+
+class Copy:
+    """What lies in the copy: its broker numbers densely, and counts the records of the lane's producer."""
+
+    def __init__(self, lane: SameOffsetsLane) -> None:
+        self.lane = lane
+        self.end, self.sequence = lane.standing.end, lane.standing.sequence
+        self.records: list[Record] = []
+
+    def take_all(self, most: int) -> None:
+        """Take whatever is sent, and fill holes by at most so many offsets at a time."""
+        while self._appended() or self._filled(most):
+            pass
+
+    def _appended(self) -> bool:
+        if not self.lane.stream.can_send(float("inf")):
+            return False
+        content, header = as_logged(self.lane.stream.take().content, self.end)
+        assert (header.producer_id, header.base_sequence) == (OURS.producer_id, self.sequence)
+        self.records += batch.records(content)
+        self.sequence += header.record_count
+        base, self.end = self.end, header.next_offset
+        self.lane.stream.answered(0, base, "")
+        return True
+
+    def _filled(self, most: int) -> bool:
+        hole = self.lane.hole
+        if hole is None:
+            return False
+        assert hole.standing.end == self.end < hole.until
+        count = min(most, hole.until - self.end)
+        self.end += count
+        # Tombstones are records of the producer, markers are not.
+        self.sequence += count if hole.standing.is_compacted else 0
+        begins_at = -1 if self.end >= hole.standing.begins_at else hole.standing.begins_at
+        self.lane.filled(hole, replace(hole.standing, end=self.end, sequence=self.sequence, begins_at=begins_at))
+        return True
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 4),
+            st.integers(0, 3),
+            st.sampled_from([0, 0, 1, 2, 3, 4]),
+            st.sets(st.integers(0, 3), max_size=3),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(0, 12),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_every_record_lands_at_its_own_offset_whatever_is_missing_between_two(
+    shapes: list[tuple[int, int, int, set[int], bool]], start: int, most: int, is_compacted: bool
+) -> None:
+    """Whole batches, compacted ones, holes between them and at the end, a position in the middle of a batch."""
+    lane = lane_at(start, is_compacted=is_compacted)
+    copy = Copy(lane)
+    offset, records = 0, []
+    for count, hole, codec, kept, queues_up in shapes:
+        whole = [record(offset + number) for number in range(count)]
+        left = [each for number, each in enumerate(whole) if number in kept]
+        is_sparse = bool(left) and len(left) < count
+        take(lane, sparse(left, offset, offset + count, codec) if is_sparse else dense(whole, codec))
+        if not queues_up:
+            copy.take_all(most)
+        records += left if is_sparse else whole
+        end = offset + count
+        offset = end + hole
+    copy.take_all(most)
+    expected = [each for each in records if each.offset >= start]
+    assert [each[:5] for each in copy.records] == [each[:5] for each in expected]
+    assert lane.upstream == copy.end == max(start, end)
+    assert lane.stopped is None
+
+
+def test_nothing_goes_out_before_the_head_is_there() -> None:
+    lane = lane_at(0, begins_at=7)
+    take(lane, dense([record(7), record(8)]))
+    assert not lane.stream.can_send(float("inf"))
+    copy = Copy(lane)
+    copy.take_all(3)
+    assert [each.offset for each in copy.records] == [7, 8]
+    assert lane.upstream == 9
+
+
+def test_a_record_at_another_offset_stops_the_partition_and_is_not_on_record() -> None:
+    lane = lane_at(4)
+    take(lane, dense([record(4), record(5)]), dense([record(6)]))
+    lane.stream.take()
+    lane.stream.answered(0, 5, "")
+    assert str(lane.stopped).startswith(f"{TARGET} goes on at offset 5, and its source at 4: somebody else writes")
+    assert (lane.upstream, lane.hole) == (4, None)
+    assert not lane.stream.can_send(float("inf"))
+
+
+def test_a_hole_longer_than_the_limit_stops_the_partition_by_name() -> None:
+    lane = lane_at(4, limit=10)
+    take(lane, dense([record(20)]))
+    hole = lane.hole
+    assert hole is not None
+    assert not lane.may_fill(hole)
+    assert str(lane.stopped).startswith(f"{SOURCE} has no record from offset 4 up to 20")
+    assert lane.hole is None
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_hole_that_is_not_filled_is_a_trouble_and_what_is_not_in_its_place_stops(stops: bool) -> None:
+    lane = lane_at(4)
+    take(lane, dense([record(6)]))
+    lane.not_filled(Unexpected("somebody else") if stops else ConnectionFailed("no coordinator"))
+    assert (lane.stopped, lane.why_troubled) == (("somebody else", None) if stops else (None, "no coordinator"))
+    assert (lane.hole is None) is stops
