@@ -10,7 +10,8 @@ from typing import TypeVar
 from mirror.copier.backoff import Backoff
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel, broker_setting
-from mirror.kafka.connection import Connection, ConnectionFailed
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import ConnectionFailed
 from mirror.kafka.versions import Versions
 from mirror.model.flow import Flow
 from mirror.model.leader_epochs import NOT_KNOWN

@@ -15,7 +15,8 @@ from typing import Protocol
 from mirror.copier.backoff import Backoff
 from mirror.copier.links import LARGEST_REQUEST_BYTES, Cluster
 from mirror.kafka import codes, wire
-from mirror.kafka.connection import Connection, ConnectionFailed
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 REQUESTS_IN_FLIGHT = 5

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from mirror.config.errors import ConfigError
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
@@ -40,7 +39,7 @@ def forecast(stage: Stage) -> tuple[Mapping[str, Forecast], str | None]:
         plan = plan_rehearsal(stage.settings, settings, pattern="|".join(map(re.escape, names)))
         with Cluster.connect(stage.settings.clusters[scenario.active]) as active:
             ends = active.offsets({each.source for each in plan.partitions}, "latest")
-    except (ConfigError, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown) as problem:
+    except (KafkaProblem, ConfigError) as problem:
         return {}, str(problem)
     return {group: found for group in plan.groups if (found := total(plan, group, ends)) is not None}, None
 

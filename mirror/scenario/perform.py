@@ -21,8 +21,7 @@ from mirror.evidence.journal import Event
 from mirror.evidence.run_directory import json_text, write_json
 from mirror.evidence.seals import ledger_parts, seal_end
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import ClusterError, KafkaProblem
 from mirror.lab.applications import by_process
 from mirror.lab.errors import LabError
 from mirror.model.failover_instants import FailoverInstants
@@ -38,7 +37,6 @@ from mirror.proof.objectives import Rpo
 from mirror.proof.service import ask
 from mirror.recovery.journal_facts import JournalFacts
 from mirror.recovery.run import FAILOVER
-from mirror.recovery.tails import AWAY
 from mirror.scenario import judging
 from mirror.scenario.declaration import REPLACING, Procedure, Replicator, Scenario
 from mirror.scenario.faults import carry_out
@@ -53,7 +51,7 @@ from mirror.scenario.stage import Stage
 from mirror.waiting import WaitTimeout, wait_until
 
 _START_SECONDS = 600.0
-_NOT_PROVEN = (LabError, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, WaitTimeout, NotCarriedOut)
+_NOT_PROVEN = (KafkaProblem, LabError, WaitTimeout, NotCarriedOut)
 
 _LEFT_OUT = frozenset({GapKind.PARKED, GapKind.SKIPPED})
 _SAYS_MISSING = _LEFT_OUT | {GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED}
@@ -227,7 +225,7 @@ def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[Decla
     for flow in stage.settings.enabled_flows:
         try:
             entries = list_gaps(flow, stage.settings.clusters, Choice())
-        except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown):
+        except KafkaProblem:
             continue  # its target is away for good: nobody can be told
         ids = _topic_ids(stage, flow.flow.source, {entry.gap.source.topic for entry in entries})
         for entry in entries:
@@ -266,7 +264,7 @@ def _wait_until_copying(stage: Stage) -> None:
         stage.require_alive()
         try:
             return look()
-        except AWAY as away:  # a machine that is busy starting everything answers late
+        except KafkaProblem as away:  # a machine that is busy starting everything answers late
             return [str(away)]
 
     def look() -> list[str]:
