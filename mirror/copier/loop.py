@@ -380,13 +380,11 @@ class CopyLoop:
             question = partial(Channel.learn_leaders, partitions=[_partition(one) for one in ones])
             self._ask(cluster, question, partial(self._led, cluster, ones))
 
-    def _ask(
-        self, cluster: Cluster, question: Callable[[Channel], T], then: Callable[[T | KafkaProblem], None]
-    ) -> None:
+    def _ask(self, cluster: Cluster, ask: Callable[[Channel], T], then: Callable[[T | KafkaProblem], None]) -> None:
         """Ask a cluster something beside the loop; nothing else may be asked of it meanwhile."""
-        self._background.begin(cluster, lambda: cluster.ask(question), then)
+        self._background.begin(cluster, lambda: cluster.ask(ask), then)
 
-    def _led(self, cluster: Cluster, ones: list[_Unplaced], problem: Failure | None) -> None:
+    def _led(self, cluster: Cluster, ones: list[_Unplaced], problem: KafkaProblem | None) -> None:
         """Give each to the connection to its leader, as far as that is known now."""
         for one in ones:
             node = cluster.known_leader(_partition(one))
