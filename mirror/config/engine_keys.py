@@ -112,7 +112,7 @@ ENGINE: Final = by_name(
             1_000_000_000,
             at_least(0),
             of_a_flow=True,
-            meaning="How many offsets without a record are filled in a row at most, at the beginning of a partition or in it.",
+            meaning="How many offsets without a record are filled in a row at most.",
         ),
         setting(
             "mirror.acls.prefixed",

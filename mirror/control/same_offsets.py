@@ -108,7 +108,7 @@ def read_logs(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if a cluster cannot be asked.
     """
     sources, copies = _bounds(source, list(pairs)), _bounds(target, present)

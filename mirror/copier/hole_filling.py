@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from mirror.copier.background import Failure
 from mirror.copier.same_lane import Hole
 from mirror.copier.same_offsets import Markers, SameOffsetsCopy, Unexpected
 from mirror.copier.standing import Standing
@@ -16,15 +15,16 @@ from mirror.copier.work import FlowWork
 from mirror.kafka import partition_state
 from mirror.kafka.appending import Appender
 from mirror.kafka.channel import LATEST, View
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import ConnectionFailed, KafkaProblem
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.filling import Ahead, OneMarker, Records, Step, next_step
 
 # So long others wait for a long hole at most, which is filled in several goes.
 _SECONDS = 0.5
 
-Filled: TypeAlias = Mapping[TopicPartition, Standing | Unexpected | Failure]
+Filled: TypeAlias = Mapping[TopicPartition, Standing | Unexpected | KafkaProblem]
 """By copy how far a hole is filled by now, or why it is not."""
+_Found: TypeAlias = dict[TopicPartition, Standing | Unexpected | KafkaProblem]
 
 
 class HoleFiller:
@@ -50,13 +50,13 @@ class HoleFiller:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if nothing can be filled now; how far each copy is then is looked up the next time.
         """
         with self._filling:
             try:
                 return self._filled(holes)
-            except (BrokerRefused, ConnectionFailed, LeaderUnknown):
+            except KafkaProblem:
                 self._markers = None
                 self._copies.clear()
                 raise
@@ -76,7 +76,7 @@ class HoleFiller:
             self._before_writing()
             writes_many = self._appender.may_write_markers()
             self._markers = Markers(self._flow.flow, self._appender.channel, writes_many=writes_many)
-        found: dict[TopicPartition, Standing | Unexpected | Failure] = {}
+        found: _Found = {}
         left = {hole.copy: hole for hole in holes}
         until = time.monotonic() + _SECONDS
         while left:
@@ -92,7 +92,7 @@ class HoleFiller:
                     else:
                         self._before_writing()
                         made.fill(step, int(time.time() * 1000))
-                except (Unexpected, BrokerRefused, ConnectionFailed, LeaderUnknown) as problem:
+                except (Unexpected, KafkaProblem) as problem:
                     self._give_up(left.pop(hole.copy), problem, found)
             self._leave_one(waiting, left, found, self._markers)
             if self._is_over or time.monotonic() > until:
@@ -103,7 +103,7 @@ class HoleFiller:
         self,
         waiting: Sequence[TopicPartition],
         left: dict[TopicPartition, Hole],
-        found: dict[TopicPartition, Standing | Unexpected | Failure],
+        found: _Found,
         markers: Markers,
     ) -> None:
         """Leave a marker in each of some copies; one that can take none now would keep the others from theirs."""
@@ -124,7 +124,10 @@ class HoleFiller:
                 self._give_up(left.pop(copy), problem, found)
 
     def _give_up(
-        self, hole: Hole, problem: Unexpected | Failure, found: dict[TopicPartition, Standing | Unexpected | Failure]
+        self,
+        hole: Hole,
+        problem: Unexpected | KafkaProblem,
+        found: _Found,
     ) -> None:
         found[hole.copy] = problem
         self._copies.pop(hole.copy, None)

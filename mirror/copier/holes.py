@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Protocol
 
-from mirror.copier.background import BackgroundCalls, Failure
+from mirror.copier.background import BackgroundCalls
 from mirror.copier.hole_filling import Filled, HoleFiller
 from mirror.copier.lane import Lane
 from mirror.copier.same_lane import Hole, SameOffsetsLane
 from mirror.copier.standing import Standing
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.partition import TopicPartition
 
 
@@ -53,7 +54,7 @@ class Holes:
         self,
         filler: HoleFiller,
         waiting: Mapping[TopicPartition, tuple[SameOffsetsLane, Hole]],
-        found: Filled | Failure,
+        found: Filled | KafkaProblem,
     ) -> None:
         self._begun_at.pop(filler)
         for copy, (lane, hole) in waiting.items():

@@ -10,7 +10,8 @@ from typing import TypeAlias, TypeVar
 from mirror.copier.backoff import Backoff
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, broker_setting
-from mirror.kafka.connection import BrokerRefused, Connection, ConnectionFailed, LeaderUnknown
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.versions import Versions
 from mirror.model.flow import Flow
 from mirror.model.leader_epochs import NOT_KNOWN

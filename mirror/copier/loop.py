@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias, TypeVar
 
-from mirror.copier.background import BackgroundCalls, Failure
+from mirror.copier.background import BackgroundCalls
 from mirror.copier.commits import FlowCommits
 from mirror.copier.epoch_channel import CopiedNews, EpochChannelListener, Signal
 from mirror.copier.fetcher import Fetcher
@@ -29,7 +29,8 @@ from mirror.copier.work import FlowWork, PartitionWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
 from mirror.kafka.channel import LATEST, Channel
-from mirror.kafka.connection import BrokerRefused, Connection, ConnectionFailed, LeaderUnknown
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, LeaderUnknown
 from mirror.kafka.versions import FETCH, PRODUCE, TRANSACTIONS, Versions
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -253,7 +254,7 @@ class CopyLoop:
                 self._looked_at[share.flow] = now
                 self._background.begin(share.flow, share.look, partial(self._found, share))
 
-    def _found(self, share: Share, places: Mapping[TopicPartition, Place] | Failure) -> None:
+    def _found(self, share: Share, places: Mapping[TopicPartition, Place] | KafkaProblem) -> None:
         self._looked_at.pop(share.flow)
         self._begin(share.take_in(places))
 
@@ -381,11 +382,11 @@ class CopyLoop:
             question = partial(Channel.learn_leaders, partitions=[_partition(one) for one in ones])
             self._ask(cluster, question, partial(self._led, cluster, ones))
 
-    def _ask(self, cluster: Cluster, question: Callable[[Channel], T], then: Callable[[T | Failure], None]) -> None:
+    def _ask(self, cluster: Cluster, ask: Callable[[Channel], T], then: Callable[[T | KafkaProblem], None]) -> None:
         """Ask a cluster something beside the loop; nothing else may be asked of it meanwhile."""
-        self._background.begin(cluster, lambda: cluster.ask(question), then)
+        self._background.begin(cluster, lambda: cluster.ask(ask), then)
 
-    def _led(self, cluster: Cluster, ones: list[_Unplaced], problem: Failure | None) -> None:
+    def _led(self, cluster: Cluster, ones: list[_Unplaced], problem: KafkaProblem | None) -> None:
         """Give each to the connection to its leader, as far as that is known now."""
         for one in ones:
             node = cluster.known_leader(_partition(one))
@@ -427,13 +428,15 @@ class CopyLoop:
         else:
             self._connect(place, (FETCH,) if isinstance(one, Lane) else (PRODUCE,), partial(self._connected, place))
 
-    def _connect(self, place: _Place, needed: Sequence[Versions], then: Callable[[Connection | Failure], None]) -> None:
+    def _connect(
+        self, place: _Place, needed: Sequence[Versions], then: Callable[[Connection | KafkaProblem], None]
+    ) -> None:
         """Open a connection beside the loop; one that comes too late is for the next epoch."""
         cluster, node, role = place
         connect = partial(cluster.connection, node, role, needed)
         self._background.begin(place, connect, then, partial(cluster.give_back, node, role))
 
-    def _connected(self, place: _Place, connection: Connection | Failure) -> None:
+    def _connected(self, place: _Place, connection: Connection | KafkaProblem) -> None:
         cluster, node, role = place
         waiting = self._waiting.pop(place)
         if not isinstance(connection, Connection):
@@ -574,7 +577,7 @@ class CopyLoop:
             sources = [lane.work.source for lane in lanes]
             self._ask(cluster, partial(bounds, partitions=sources), partial(self._bounded, cluster, lanes))
 
-    def _bounded(self, cluster: Cluster, lanes: list[Lane], found: Bounds | Failure) -> None:
+    def _bounded(self, cluster: Cluster, lanes: list[Lane], found: Bounds | KafkaProblem) -> None:
         """Go on behind what the source has removed; where it never had such an offset, it is not what it was."""
         for lane in lanes:
             source = lane.work.source
@@ -663,7 +666,7 @@ class CopyLoop:
                 question = partial(Channel.find_offsets, partitions=targets, at=LATEST)
                 self._ask(cluster, question, partial(self._passed_by, marked))
 
-    def _passed_by(self, marked: list[tuple[Lane, int]], found: _Offsets | Failure) -> None:
+    def _passed_by(self, marked: list[tuple[Lane, int]], found: _Offsets | KafkaProblem) -> None:
         """Go on behind what others have written, where nothing of ours was on its way when it was asked."""
         ends = found[0] if isinstance(found, tuple) else {}
         for lane, sequence in marked:
@@ -686,13 +689,13 @@ class CopyLoop:
             else:
                 self._watch(transactions)
 
-    def _coordinated(self, transactions: Transactions, node: int | Failure) -> None:
+    def _coordinated(self, transactions: Transactions, node: int | KafkaProblem) -> None:
         """Connect, beside the loop, to the broker that coordinates transactions."""
         if not isinstance(node, int):
             transactions.take_connection(node)
             return
 
-        def reached(connection: Connection | Failure) -> None:
+        def reached(connection: Connection | KafkaProblem) -> None:
             transactions.take_connection(connection, node)
             if isinstance(connection, Connection):
                 self._selector.register(connection, selectors.EVENT_READ, transactions)

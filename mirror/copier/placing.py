@@ -17,8 +17,8 @@ from mirror.copier.takeover import JavaWrote, watched
 from mirror.copier.work import FlowWork, GapPolicy, Handover, PartitionWork
 from mirror.kafka.batch import LARGEST_SEQUENCE, CorruptBatch, Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, LogWriter, read_batches
+from mirror.kafka.problems import KafkaProblem
 from mirror.model import connect_offsets
 from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import EpochEnd, find_divergence
@@ -96,7 +96,7 @@ def find_places(
                 places[work.source] = _go_on(
                     flow, now, found, bearings, source.channel(), target.channel(), mirrored, is_over
                 )
-            except (LeaderUnknown, BrokerRefused, ConnectionFailed, Undecided) as problem:
+            except (KafkaProblem, Undecided) as problem:
                 places[work.source] = NotYet(str(problem))
     return places
 
@@ -116,7 +116,7 @@ def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: Cluste
         is_allowed = gaps.may_begin_behind(work)
         is_asked = not is_allowed and (work.mm2 is not None or work.is_watched) and ends.target_end > ends.target_start
         has_records = is_asked and resume.has_records(work, target.channel(), ends)
-    except (LeaderUnknown, BrokerRefused, ConnectionFailed) as problem:
+    except KafkaProblem as problem:
         return NotYet(str(problem))
     if has_records and work.mm2 is not None:
         return Javas()

@@ -105,7 +105,7 @@ def has_records(work: PartitionWork, target: Channel, ends: Ends) -> bool:
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if it cannot be read.
     """
     batches = read_batches(target, work.target, ends.target_start, ends.target_end, read_committed=True)

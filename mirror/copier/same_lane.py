@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mirror.copier.background import Failure
 from mirror.copier.lane import Lane
 from mirror.copier.merging import CopiedBatch, Merging
 from mirror.copier.mirrored import Mirrored
@@ -15,6 +14,7 @@ from mirror.copier.streams import Piece
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka.batch import Header, Producer, Record
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.offset_map import runs_of
 from mirror.model.partition import TopicPartition
 
@@ -82,7 +82,7 @@ class SameOffsetsLane(Lane):
         )
         return False
 
-    def not_filled(self, problem: Unexpected | Failure) -> None:
+    def not_filled(self, problem: Unexpected | KafkaProblem) -> None:
         """Take in why a hole is not filled now, or why it never will be."""
         if isinstance(problem, Unexpected):
             self._is_shifted = True

@@ -14,8 +14,8 @@ from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.appending import Appender, refusal
 from mirror.kafka.batch import Producer, next_sequence
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.partition_state import ActiveProducer
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.chain import markers_transactional_id, producer_of
@@ -130,7 +130,7 @@ class SameOffsetsCopy:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if the target does not tell.
         """
         self.partition = partition
@@ -169,7 +169,7 @@ class SameOffsetsCopy:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if the target does not tell.
         """
         before = self._producers()
@@ -190,7 +190,7 @@ class SameOffsetsCopy:
         ------
         Unexpected
             if the copy has got something that is not in its place.
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if it is not certain that it is done: :meth:`look` before going on.
         """
         match step:
@@ -216,7 +216,7 @@ class SameOffsetsCopy:
         ------
         Unexpected
             if it has got another offset.
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if it is not certain that it is appended; :meth:`look` before going on.
         """
         end = self.place.copy.bounds.end

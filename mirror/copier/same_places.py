@@ -17,9 +17,9 @@ from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka import partition_state
 from mirror.kafka.batch import CorruptBatch, records
 from mirror.kafka.channel import LATEST, Channel, View, topic_settings
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import read_batches
 from mirror.kafka.partition_state import ActiveProducer
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.offset_map import Run, extend
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
@@ -74,7 +74,7 @@ def find_same_places(
         try:
             now = with_ids(work, source.channel(), target.channel())
             places[work.source] = _place(flow, now, found, standing, bearings, source.channel(), target.channel())
-        except (LeaderUnknown, BrokerRefused, ConnectionFailed) as failure:
+        except KafkaProblem as failure:
             places[work.source] = NotYet(str(failure))
         except CorruptBatch as corrupt:
             places[work.source] = Refused(f"{copy} on {flow.flow.target} cannot be read: {corrupt}")

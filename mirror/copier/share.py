@@ -110,7 +110,7 @@ class Share:
 
         Raises
         ------
-        ConnectionFailed, LeaderUnknown, BrokerRefused
+        KafkaProblem
             if that cannot be done now.
         """
         flow = self._work

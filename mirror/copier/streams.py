@@ -15,7 +15,8 @@ from typing import Protocol
 from mirror.copier.backoff import Backoff
 from mirror.copier.links import LARGEST_REQUEST_BYTES, Cluster
 from mirror.kafka import codes, wire
-from mirror.kafka.connection import Connection, ConnectionFailed
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 REQUESTS_IN_FLIGHT = 5
@@ -434,9 +435,7 @@ class Stream:
         if self._merge is None or len(piece.content) < self._too_large:
             return (piece,)
         parts = self._merge.taken_apart(piece)
-        if len(parts) == 1:
-            return parts
-        return [smaller for part in parts for smaller in self._in_size(part)]
+        return parts if len(parts) == 1 else [smaller for part in parts for smaller in self._in_size(part)]
 
     def _set_aside(self, message: str) -> bool:
         """Hold back the refused piece, if that is wanted; what was sent behind it has not been appended either.

@@ -36,9 +36,9 @@ from mirror.engine.known_producers import (
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, Channel, View
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.coordinator import Unended
 from mirror.kafka.log import LogWriter
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
@@ -215,7 +215,7 @@ class FlowProducers:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if that cannot be done now.
         """
         if term != self._term:
@@ -262,7 +262,7 @@ class FlowProducers:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if that cannot be done now.
         """
         channel = Channel(self._flow.target, self._client)

@@ -11,7 +11,7 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.topics import lacking_brokers
 from mirror.engine.refusals import TooFewBrokers, refused_offsets
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.problems import ClusterError
 from mirror.model.flow import Flow
 
 _TICK_SECONDS = 0.1

@@ -30,7 +30,7 @@ from mirror.model.progress import Watch, nobody
 from mirror.model.stretches import Stretch, hold, united
 from mirror.model.transforms.chain import TopicTransform
 from mirror.parts import arrow_schema
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.schemas import LOGS_SCHEMA
 from mirror.proof.spark_progress import in_tasks
 
@@ -128,12 +128,12 @@ class LogOutcome:
     size_bytes: int = 0
 
     @property
-    def gap(self) -> Gap | None:
+    def gap(self) -> MissingEvidence | None:
         """Return what is missing of the evidence, if anything is."""
         if self.problem is None:
             return None
         where = f"{self.cluster} {self.partition} [{self.start}, {self.end})"
-        return Gap(where, f"was not read to the end: {self.problem}", (self.cluster, self.partition))
+        return MissingEvidence(where, f"was not read to the end: {self.problem}", (self.cluster, self.partition))
 
 
 def log_rows(cluster: str, partition: TopicPartition, records: Iterable[Record]) -> Iterator[tuple[Any, ...]]:
@@ -291,7 +291,7 @@ def read_logs(
     return tuple(in_tasks(spark, ordered, read, "reading records", watch))
 
 
-def gaps_of(outcomes: Iterable[LogOutcome]) -> tuple[Gap, ...]:
+def gaps_of(outcomes: Iterable[LogOutcome]) -> tuple[MissingEvidence, ...]:
     """Return what is missing of the logs."""
     return tuple(gap for outcome in outcomes if (gap := outcome.gap) is not None)
 

@@ -21,8 +21,8 @@ from mirror.engine.mirrors import Mirrors
 from mirror.kafka.answers import Found
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogReader
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.absences import absences
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
@@ -107,7 +107,7 @@ def verify_flow(
     ------
     ConfigError
         if the file to remember in cannot be used.
-    ConnectionFailed, BrokerRefused, LeaderUnknown
+    KafkaProblem
         if a cluster does not answer.
     """
     recalled = None if remember is None else _recalled(remember, settings)
@@ -160,7 +160,7 @@ def _once_recorded(
 
     Raises
     ------
-    ConnectionFailed, BrokerRefused, LeaderUnknown
+    KafkaProblem
         if the target does not answer.
     """
     own = {
@@ -392,7 +392,7 @@ def _chosen(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the source does not tell.
     """
     flow = settings.flow

@@ -35,8 +35,8 @@ from mirror.copier.work import (
 from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.flow import Flow
 from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.mm2_trace import Mm2Trace

@@ -35,8 +35,8 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.connecting import Connections
-from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogWriter
+from mirror.kafka.problems import BrokerRefused
 from mirror.lab import ports
 from mirror.lab.link import Link
 from mirror.model.leadership import Claim

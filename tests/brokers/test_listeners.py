@@ -31,10 +31,9 @@ from mirror.copier import links
 from mirror.history.reading import read_history
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import LogWriter, read_records
+from mirror.kafka.problems import ClusterUnreachable, ConnectionFailed
 from mirror.kafka.security import UnsecuredTokens, without_files
 from mirror.kafka.versions import FETCH
 from mirror.lab import brokers, clusters, ports, processes, users

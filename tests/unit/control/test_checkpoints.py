@@ -16,9 +16,9 @@ from mirror.control.checkpoints import (
 from mirror.kafka.answers import Found
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.cluster_model import GroupListing, GroupPosition
 from mirror.kafka.log import NewRecord
+from mirror.kafka.problems import ClusterError
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy, CopyId
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement

@@ -14,7 +14,7 @@ from mirror.copier.standing import Standing
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Record
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.position import Position
 from mirror.same_offsets.chain import producer_of

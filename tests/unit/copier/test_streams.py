@@ -26,8 +26,9 @@ from mirror.copier.streams import (
 )
 from mirror.kafka import batch, wire
 from mirror.kafka.batch import HEADER, Header, Producer
-from mirror.kafka.connection import Connection, ConnectionFailed
+from mirror.kafka.connection import Connection
 from mirror.kafka.joining import joined
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
 from tests.unit.copier.builders import record
 

@@ -18,7 +18,7 @@ from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.foreign_writers import ForeignWriters
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
 from mirror.model.offset_map import OffsetMap, Run

@@ -34,8 +34,7 @@ from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ClusterUnreachable, ConnectionFailed
 from mirror.model.copied import Copied
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
