@@ -30,6 +30,7 @@ from mirror.proof.group_positions import read_positions
 from mirror.proof.history import missing_acked
 from mirror.proof.losses import Absence, Ranges, measure_losses
 from mirror.proof.objectives import Objectives, Rpo, compute_rpo, judge_objectives
+from mirror.proof.same_offsets import count_moved
 from mirror.proof.shared_logs import shared_places
 from mirror.proof.transactions import TransactionCount, count_transactions
 from mirror.scenario.declaration import Judged, Procedure, Replicator, Scenario
@@ -122,7 +123,7 @@ class ScenarioEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the judges found."""
+    """What the judges found; ``moved``: records at other offsets than their originals, where they were to keep them."""
 
     own: Delivery
     copies: Delivery
@@ -134,6 +135,7 @@ class Found:
     acked: int
     gaps: tuple[MissingEvidence, ...]
     values: FinalValues = field(default_factory=FinalValues)
+    moved: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,7 @@ def measure(evidence: ScenarioEvidence) -> Found:
                 replaced=next((log for log in evidence.replaced if log.place == each.route.sent), None),
                 least_bytes=scenario.least_left_out_bytes,
             )
+        moved = sum(count_moved(logs, route) for route in _with_same_offsets(evidence))
         groups = None
         if evidence.readings:
             lasting = logs.where(~logs.cluster.isin(sorted(evidence.gone))) if evidence.gone else logs
@@ -230,6 +233,7 @@ def measure(evidence: ScenarioEvidence) -> Found:
             acked=sends.where("status = 'acked'").count(),
             gaps=gaps,
             values=values,
+            moved=moved,
         )
 
 
@@ -288,6 +292,8 @@ def verdict_of(found: Found, evidence: ScenarioEvidence) -> tuple[Verdict, tuple
     if found.absence.uncopied and returned_or_stayed:
         uncopied = f"{counted(found.absence.uncopied, 'record')} {are(found.absence.uncopied)}"
         told.append((Verdict.FAIL, f"{uncopied} on their source and not on its copy"))
+    if found.moved:
+        told.append((Verdict.FAIL, f"{counted(found.moved, 'record')} {are(found.moved)} not at the source's offset"))
     if found.values.stale:
         told.append((Verdict.FAIL, f"{found.values.stale} of {found.values.keys} keys have not their newest value"))
     if found.transactions is not None and found.transactions.aborted_seen:
@@ -352,6 +358,15 @@ def _objectives(objectives: Objectives, rpo: Rpo | None, rto: FailoverInstants |
 
 def _is_forward(route: Route, scenario: Scenario) -> bool:
     return (route.sent.cluster, route.kept.cluster) == (scenario.active, scenario.standby)
+
+
+def _with_same_offsets(evidence: ScenarioEvidence) -> Iterator[Route]:
+    """Yield the routes whose copies are to have the source's offsets."""
+    flows = {each.flow: each for each in load(evidence.properties).enabled_flows}
+    for each in evidence.routes:
+        settings = flows.get(each.over[0]) if len(each.over) == 1 else None
+        if settings is not None and settings.pad_limit(each.route.sent.topic) is not None:
+            yield each.route
 
 
 def _final_values(route: Route, clusters: Mapping[str, ClusterSettings]) -> FinalValues:

@@ -73,7 +73,7 @@ class Court:
             monkeypatch.setattr(judging, name, getattr(self, name))
         for name in ("missing_acked", "compute_rpo", "_final_values"):
             monkeypatch.setattr(judging, name, getattr(self, name.removeprefix("_")))
-        monkeypatch.setattr(judging, "load", lambda _: SimpleNamespace(clusters={}))
+        monkeypatch.setattr(judging, "load", lambda _: SimpleNamespace(clusters={}, enabled_flows=()))
         monkeypatch.setattr(judging, "_count_transactions", lambda *_: None)
 
     @contextmanager
