@@ -52,9 +52,13 @@ class Lane:
         the leader epoch under which the source wrote what was read last; -1 when not known.
     owes_mm2
         whether MM2's position is not written yet although ours is.
+    keeps_offsets
+        whether the copy has the source's offsets.
     was_resumed
         whether it begins where somebody stopped without saying how far it got.
     """
+
+    keeps_offsets = False
 
     def __init__(
         self,
@@ -158,6 +162,7 @@ class Lane:
             settled=False,
             left_out=self._left_out.count,
             next_batch=self._next_batch,
+            same_offsets=self.keeps_offsets,
         )
 
     def pass_by_others(self, target_end: int) -> None:

@@ -34,6 +34,8 @@ class SameOffsetsLane(Lane):
     What keeps the next one from going out is a :attr:`hole`, which somebody else fills; :meth:`filled` takes that in.
     """
 
+    keeps_offsets = True
+
     def __init__(
         self,
         work: PartitionWork,

@@ -165,20 +165,26 @@ def _gone_on(
             f"beginning; {where} keeps what it has: {_ANEW}"
         )
     diverged = bearings.divergence(work.source, position)
-    if diverged is not None or ends.source_written < min(position.upstream, standing.end):
-        at = diverged if diverged is not None else ends.source_written
+    if diverged is not None:
         return Refused(
-            f"{work.source} on {flow.flow.source} was truncated at offset {at}, and {where} has other records from "
-            f"there on: {_ANEW}"
+            f"{work.source} on {flow.flow.source} was truncated at offset {diverged}, and {where} has other records "
+            f"from there on: {_ANEW}"
         )
     end = standing.end
+    if ends.source_written < max(position.upstream, end):
+        return Refused(
+            f"{where} goes up to offset {max(position.upstream, end)}, and {work.source} on {flow.flow.source} ends at "
+            f"{ends.source_written}: that was truncated, or somebody else writes to the copy: {_ANEW}"
+        )
     is_behind = end < position.downstream
     chunk, runs = position.chunk, list(handover.runs)
     if is_behind:
         chunk, kept = bearings.state(work.source, handover).chunk_before(work.source, end)
         runs = list(kept)
-    elif end > position.downstream and not _is_headless(handover):
-        strange = _stranger(work, ends, position.downstream, end, flow, source, target)
+    elif end > position.upstream and not _is_headless(handover, standing):
+        strange = _stranger(
+            work, ends, position.upstream, end, flow, source, target, is_compacted=standing.is_compacted
+        )
         if strange is not None:
             return Refused(f"{where}: {strange}: {_ANEW}")
     if end > position.upstream:
@@ -212,9 +218,9 @@ def _gone_on(
     )
 
 
-def _is_headless(handover: Handover) -> bool:
-    """Whether nothing is on record that was copied: the head may still be filled, or be there."""
-    return not handover.runs and handover.position.chunk == 0
+def _is_headless(handover: Handover, standing: Standing) -> bool:
+    """Whether the head is being filled: nothing is on record as copied, and the copy does not reach where it begins."""
+    return not handover.runs and handover.position.chunk == 0 and standing.end <= handover.position.upstream
 
 
 def _with_head(position: Position, runs: Sequence[Run], ends: Ends, standing: Standing) -> Standing:
@@ -229,17 +235,58 @@ def _with_head(position: Position, runs: Sequence[Run], ends: Ends, standing: St
     return replace(standing, begins_at=begins_at)
 
 
+def _lacking(
+    work: PartitionWork,
+    ends: Ends,
+    start: int,
+    end: int,
+    copied: Sequence[tuple[int, int]],
+    flow: FlowWork,
+    source: Channel,
+) -> int | None:
+    """Return the first offset of a record of the source that is in no batch of the copy; None if all are.
+
+    A marker that came twice takes the place of a record; what was parked lies before ``start``.
+    """
+    begin = max(start, ends.source_start)
+    stretches = iter(copied)
+    at = next(stretches, None)
+    for content, header in read_batches(source, work.source, begin, end, read_committed=flow.read_committed):
+        for original in records(content) if header.next_offset > begin else ():
+            while at is not None and at[1] <= original.offset:
+                at = next(stretches, None)
+            if begin <= original.offset < end and (at is None or original.offset < at[0]):
+                return original.offset
+    return None
+
+
 def _stranger(
-    work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, source: Channel, target: Channel
+    work: PartitionWork,
+    ends: Ends,
+    start: int,
+    end: int,
+    flow: FlowWork,
+    source: Channel,
+    target: Channel,
+    *,
+    is_compacted: bool,
 ) -> str | None:
     """Return what tells that somebody else wrote into the copy behind what is on record, None if nothing does."""
     ours = producer_of(flow.flow).producer_id
     last = None
-    for content, header in read_batches(target, work.target, start, end):
+    copied_spans: list[tuple[int, int]] = []
+    for content, header in read_batches(target, work.target, max(start, ends.target_start), end):
         if header.producer_id != ours:
             return f"somebody else has written at offset {header.base_offset} (producer id {header.producer_id})"
+        copied_spans.append((header.base_offset, header.next_offset))
         last = content, header
-    if last is None or work.transform is not None:
+    if work.transform is not None or work.left_out:
+        return None
+    if not is_compacted:
+        lacking = _lacking(work, ends, start, end, copied_spans, flow, source)
+        if lacking is not None:
+            return f"something else lies at offset {lacking}, where the source has a record"
+    if last is None:
         return None
     copied = records(last[0])[-1]
     is_filler = copied.value is None and copied.key == RESERVED_KEY

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from mirror.kafka import coordinator
+from mirror.kafka.appending import Appender
 from mirror.kafka.channel import EARLIEST
+from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Same
 from mirror.same_offsets import fillers
@@ -165,3 +168,89 @@ def test_what_retention_removes_before_it_is_copied_is_a_gap_and_later_records_k
     copies = {each.offset: each.value for each in copying.copies(source)}
     assert copies == {each: b"value %d" % each for each in (*range(10), *range(150, 200))}
     assert [(gap.start, gap.end) for gap in copying.state().open_gaps] == [(10, 150)]
+
+
+def test_a_copy_that_was_deleted_is_made_anew_and_a_source_that_was_created_anew_stops_by_name(
+    same_copying: Callable[..., Copying], east: Cluster, west: Cluster
+) -> None:
+    copying = same_copying()
+    (source, target), *_ = copying.pairs.items()
+    client = copying.flow.source_client
+    write(client, source, range(10))
+    copying.until_caught_up()
+    created_anew(west, target.topic)
+    copying.from_the_target()
+    write(client, source, range(10, 20))
+    delete_before(copying, source, 5)
+    copying.until_caught_up()
+    assert_same(copying)
+    assert sorted(read(copying.flow.target_client, target, "read_uncommitted")) == list(range(5, 20))
+    created_anew(east, source.topic)
+    write(client, source, range(3))
+    copying.from_the_target()
+    stopped = copying.epoch(5.0)[source].stopped
+    assert stopped is not None
+    assert "was deleted and created anew" in stopped
+    assert ends_of(copying.flow.target_client, [target]) == {target: 20}
+    # Once the copy is deleted, too, it begins with what the source has now.
+    created_anew(west, target.topic)
+    copying.from_the_target()
+    copying.until_caught_up()
+    assert_same(copying)
+
+
+def created_anew(cluster: Cluster, topic: str) -> None:
+    (gone,) = cluster.delete_topics([topic])
+    assert gone.problem is None
+    wait_until(lambda: topic not in cluster.topics([topic]), f"{topic} to be gone", timeout_seconds=120)
+    (made,) = wait_until(
+        lambda: cluster.create_topics([NewTopic(topic, 1, 1, {"retention.ms": "-1"})]),
+        f"{topic} to be made",
+        timeout_seconds=120,
+        until=lambda results: results[0].problem is None,
+    )
+    assert made.problem is None
+
+
+def test_a_marker_in_the_place_of_a_record_stops_whoever_takes_over(
+    same_copying: Callable[..., Copying], unique: Callable[[str], str]
+) -> None:
+    """It is no record of anybody, and the copy is as long as it should be: what it lacks is seen by the source."""
+    copying = same_copying()
+    (source, target), *_ = copying.pairs.items()
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    leave_marker(copying.flow.target_client, target, unique("stranger"))
+    copying.from_the_target()
+    stopped = copying.epoch(5.0)[source].stopped
+    assert stopped is not None
+    assert f"goes up to offset 11, and {source} on east ends at 10" in stopped
+    write(copying.flow.source_client, source, range(10, 12))
+    copying.from_the_target()
+    stopped = copying.epoch(5.0)[source].stopped
+    assert stopped is not None
+    assert "something else lies at offset 10, where the source has a record" in stopped
+
+
+def test_a_copy_that_was_translated_in_between_is_refused_from_then_on(same_copying: Callable[..., Copying]) -> None:
+    copying = same_copying()
+    (source,) = copying.pairs
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    copying.pad_limit = None
+    copying.from_the_target()
+    write(copying.flow.source_client, source, range(10, 20))
+    copying.until_caught_up()
+    assert not copying.state().positions[source].same_offsets
+    copying.pad_limit = LIMIT
+    copying.from_the_target()
+    stopped = copying.epoch(5.0)[source].stopped
+    assert stopped is not None
+    assert "was copied to other offsets" in stopped
+
+
+def leave_marker(client: dict[str, str], partition: TopicPartition, transactional_id: str) -> None:
+    """Append what takes an offset and is no record: the marker of an empty transaction."""
+    with Appender("west", client) as appender:
+        producer = coordinator.take_over(appender.channel, transactional_id, 60_000, writes_transactions=False)
+        assert coordinator.abort_empty(appender.channel, transactional_id, producer, [partition]) == {}

@@ -11,6 +11,7 @@ from mirror.proof.delivery import Place, Route
 from mirror.proof.eras import Replaced, judge_by_era
 from mirror.proof.findings import Anomaly, Era
 from mirror.proof.losses import Absence, DeclaredGap, measure_losses
+from mirror.proof.same_offsets import count_moved
 from mirror.proof.shared_logs import judge_by_origin, shared_places
 from mirror.proof.transactions import TransactionCount, count_transactions
 from tests.spark.histories import COPY, MIRRORED, ORDERS, SENT_AT, Row, logged, logs_of, own, sends_of, sent
@@ -153,3 +154,13 @@ def test_records_of_two_clusters_in_one_log_have_no_order_among_each_other(spark
     assert shared == {west}
     assert found.totals[Anomaly.REORDERED] == 0
     assert late.totals[Anomaly.LOST] == 1
+
+
+def test_records_at_another_offset_than_the_source_s_are_counted_and_those_that_are_gone_are_not(
+    spark: SparkSession,
+) -> None:
+    """Of three copies one is where it was; the record of another topic with the same number is none of them."""
+    there = (own(0), own(1), own(2), own(4), own(3, 9, place=Place("east", "payments")))
+    logs = logs_of(spark, *there, logged(0), logged(1, 2), logged(2, 3), logged(3))
+
+    assert count_moved(logs, MIRRORED) == 2
