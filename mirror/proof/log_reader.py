@@ -59,6 +59,8 @@ class LogRange:
         What the records are put through before they are looked at: the source of a flow that changes them.
     left_out
         Producer ids whose records are passed over: the copies of other flows, which the flow does not copy on.
+    reserved_key
+        The key of tombstones that fill offsets: no records of anybody; None if there are none.
     stretches
         What of the range is to be read, in order; all of it if it is None.
     with_keys
@@ -75,6 +77,7 @@ class LogRange:
     read_committed: bool = False
     transform: TopicTransform | None = None
     left_out: frozenset[int] = frozenset()
+    reserved_key: bytes | None = None
     stretches: tuple[Stretch, ...] | None = None
     with_keys: bool = False
     beyond: int = 0
@@ -215,6 +218,8 @@ class _Records:
                     self.size_bytes += len(content)
                 is_whole = hold(stretches, header.base_offset, header.next_offset)
                 for record in batch.records(content):
+                    if record.value is None and record.key is not None and record.key == wanted.reserved_key:
+                        continue
                     if is_whole or hold(stretches, record.offset, record.offset + 1):
                         yield record
 
