@@ -58,7 +58,6 @@ class Merge(Protocol):
 
     def follows(self, before: Sequence[Piece], following: Piece) -> bool:
         """Whether a batch may go out behind those in flight."""
-        ...
 
     def fits(self, last: Piece, size: int, following: Piece, most_bytes: int) -> bool:
         """Whether ``following`` may join pieces of ``size`` bytes that end with ``last``.

@@ -71,10 +71,10 @@ class Position:
     next_batch
         as whom the flow goes on behind it outside of transactions; None if that is not known. It says nothing of how
         far the partition is copied.
-    same_offsets
-        whether the copy has the source's offsets, since its first record.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
+    same_offsets
+        whether the copy has the source's offsets, since its first record.
     """
 
     upstream: int
@@ -95,8 +95,8 @@ class Position:
     compared: int = -1
     uncompared: Stretch | None = None
     next_batch: NextBatch | None = field(default=None, compare=False)
-    same_offsets: bool = False
     unknown: str = ""
+    same_offsets: bool = False
 
     @property
     def copy_id(self) -> CopyId:

@@ -96,9 +96,9 @@ def test_a_copier_that_is_killed_at_any_moment_leaves_every_record_once_at_its_o
             "the copies to grow",
             timeout_seconds=120,
         )
-        for each in at_once:
-            each.kill()
-            each.wait()
+        for process in at_once:
+            process.kill()
+            process.wait()
     copying.from_the_target()
     copying.until_caught_up()
     assert_same(copying)
