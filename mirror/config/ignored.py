@@ -31,7 +31,7 @@ _CONSUMER = regex.compile(r"consumer\.(?<name>.+)")
 
 
 def ignored(config: MirrorMakerConfig) -> tuple[str, ...]:
-    """Return a line for people for each entry that another one overrules, and each such key, with where it would count."""
+    """Return a line for people for each entry that a later one overrules, and for each such key."""
     file = config.file
     last = {entry.key: entry for entry in file.entries}
     return (
