@@ -41,8 +41,12 @@ drill: setup ## set up two clusters, mirror, verify, fail over, fail back; print
 	@$(BIN)/mirror runbook run failover-drill $(ARGS)
 
 .PHONY: test
-test: setup ## the whole suite, on real brokers, the drill included
+test: setup ## the suite, on real brokers, the drill included
 	@$(BIN)/pytest $(TOGETHER) $(ARGS)
+
+.PHONY: test-long
+test-long: setup ## what adds to it for over 40 s of CPU each: failover and failback by the commands, a migration, the wheel in a container
+	@$(BIN)/pytest -m long $(TOGETHER) $(ARGS)
 
 .PHONY: test-docker
 test-docker: setup ## clusters in containers, where Docker is; an image that cannot be pulled is built of this machine's Java and jars
