@@ -1,4 +1,12 @@
-"""Watching an engine while it runs: threads look at the clusters now and then; requests, and its history, read that."""
+"""Watching an engine while it runs: threads look at the clusters now and then; requests, and its history, read that.
+
+Invariants:
+
+(a) Who watches an engine never waits for a cluster, nor anybody for who watches. A thread a flow looks at the
+    clusters as ``mirror status`` does; requests read what it saw. It reads the oldest record that waits of no more
+    than 50 partitions a look, each once as long as it stands still; what moves, tasks tell. An exception in a thread
+    ends an engine, so this one lets none out.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,11 @@
 A batch was passed on as it was if its copy lies where the offset map says, its header says the same of the records, and
 the bytes behind it are equal. Everything else is left for a comparison of the records: batches that were joined, cut or
 encoded anew, that reach beyond the range, hold what is said to be absent, or have lost records to compaction.
+
+Invariants:
+
+(a) Equal bytes are not decoded: what cannot be decoded on either side, with right checksums, is equal. What is
+    remembered is not read again: bit rot in it shows only without ``--remember``.
 """
 
 from __future__ import annotations
