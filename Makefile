@@ -80,6 +80,10 @@ soak: setup ## the long tests: a hundred kills and freezes under load (MIRROR_SO
 	@$(BIN)/pytest -m soak -s $(ARGS)
 	@$(BIN)/pytest $(TOGETHER) -q tests/unit --hypothesis-profile=thorough
 
+.PHONY: mutations
+mutations: setup ## change one line of a rule at a time, in a copy: the tests must notice nine of ten; ARGS="copier/lane --jobs 1" tries some
+	@$(BIN)/python -m tests.mutations $(ARGS)
+
 .PHONY: interop
 interop: setup ## the black-box cases on this engine and on Java MirrorMaker, and the table of docs/compatibility-rules.md
 	@$(BIN)/python -m tests.rules $(ARGS)

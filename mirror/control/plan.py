@@ -168,7 +168,7 @@ def _offsets(
     wanted = settings.same_offsets
     if wanted is None:
         return [], ()
-    pairs = copies_with_same_offsets(upstream, settings, wanted)
+    pairs = copies_with_same_offsets(upstream, settings)
     known = {each for topic in downstream.topics.values() for each in topic.topic_partitions}
     present = [each for each in pairs.values() if each in known]
     source = Channel(settings.flow.source, settings.source_consumer)

@@ -17,8 +17,10 @@ from mirror.copier.background import BackgroundCalls
 from mirror.copier.commits import FlowCommits
 from mirror.copier.epoch_channel import CopiedNews, EpochChannelListener, Signal
 from mirror.copier.fetcher import Fetcher
+from mirror.copier.hole_filling import HoleFiller
+from mirror.copier.holes import Holes
 from mirror.copier.lane import Lane
-from mirror.copier.links import Cluster
+from mirror.copier.links import Bounds, Cluster, bounds
 from mirror.copier.mirrored import Undecided
 from mirror.copier.resume import Place
 from mirror.copier.streams import PATIENCE_SECONDS, REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
@@ -26,7 +28,7 @@ from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork, PartitionWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
-from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.channel import LATEST, Channel
 from mirror.kafka.connection import Connection
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, LeaderUnknown
 from mirror.kafka.versions import FETCH, PRODUCE, TRANSACTIONS, Versions
@@ -65,10 +67,6 @@ _Unplaced: TypeAlias = Lane | Stream
 _Place: TypeAlias = tuple[Cluster, int, str]
 # Offsets of partitions, and of which they cannot be told.
 _Offsets: TypeAlias = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]]
-# Where the logs of a source begin and end, and of which partitions that cannot be told.
-_Bounds: TypeAlias = tuple[
-    Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]
-]
 
 
 class Share(Protocol):
@@ -78,6 +76,7 @@ class Share(Protocol):
     lanes: list[Lane]
     waiting: list[PartitionWork]
     has_news: bool
+    filler: HoleFiller | None
 
     def is_due(self, now: float) -> bool:
         """Whether something is to be looked at now."""
@@ -140,6 +139,7 @@ class CopyLoop:
         self._epoch_channel: EpochChannelListener | None = None
         # Since when it is being found out where to begin.
         self._looked_at: dict[Flow, float] = {}
+        self._holes = Holes(self._background, self._touched)
         self._parent = os.getppid()
 
     def run(
@@ -194,6 +194,8 @@ class CopyLoop:
                 if not over and now >= self._pass_by_at:
                     self._pass_by_others()
                     self._pass_by_at = now + _PASS_BY_SECONDS
+                if not over and self._may_write():
+                    self._holes.fill(now, self._shares)
                 self._advance(now)
                 self._place(now, over=over)
                 # What has come in goes out before more is asked for: readers of the copy wait for it.
@@ -344,7 +346,7 @@ class CopyLoop:
         for stream in streams:
             if stream.is_stuck(now) and stream.transactional_id is None:
                 stream.give_up()
-        if any(now < began_at + PATIENCE_SECONDS for began_at in self._looked_at.values()):
+        if any(now < began_at + PATIENCE_SECONDS for began_at in (*self._looked_at.values(), *self._holes.begun_at)):
             return False
         return all(fetcher.asked_at is None or fetcher.is_stuck(now) for fetcher in self._fetchers.values()) and all(
             stream.is_quiet or (stream.is_stuck(now) and stream.transactional_id is None) for stream in streams
@@ -495,6 +497,9 @@ class CopyLoop:
     def _touch(self, fetcher: Fetcher, lane: Lane) -> None:
         """Something has come in for a lane: it is no longer as the broker and the state topic know it."""
         fetcher.touch(lane)
+        self._touched(lane)
+
+    def _touched(self, lane: Lane) -> None:
         self._active[lane.work.flow][lane] = self._untold[lane] = None
 
     def _fetched(self, fetcher: Fetcher) -> bool:
@@ -570,16 +575,16 @@ class CopyLoop:
         for cluster in [cluster for cluster in self._outside if not self._background.is_under_way(cluster)]:
             lanes = self._outside.pop(cluster)
             sources = [lane.work.source for lane in lanes]
-            self._ask(cluster, partial(_bounds, partitions=sources), partial(self._bounded, cluster, lanes))
+            self._ask(cluster, partial(bounds, partitions=sources), partial(self._bounded, cluster, lanes))
 
-    def _bounded(self, cluster: Cluster, lanes: list[Lane], bounds: _Bounds | KafkaProblem) -> None:
+    def _bounded(self, cluster: Cluster, lanes: list[Lane], found: Bounds | KafkaProblem) -> None:
         """Go on behind what the source has removed; where it never had such an offset, it is not what it was."""
         for lane in lanes:
             source = lane.work.source
-            if not isinstance(bounds, tuple):
-                self._leave_unplaced(cluster, lane, str(bounds))
+            if not isinstance(found, tuple):
+                self._leave_unplaced(cluster, lane, str(found))
                 continue
-            starts, ends, problems = bounds
+            starts, ends, problems = found
             if source in problems:
                 self._leave_unplaced(cluster, lane, str(problems[source]))
                 continue
@@ -791,9 +796,3 @@ def _fetch_role(flow: Flow) -> str:
 
 def _partition(one: _Unplaced) -> TopicPartition:
     return one.work.source if isinstance(one, Lane) else one.partition
-
-
-def _bounds(channel: Channel, partitions: list[TopicPartition]) -> _Bounds:
-    starts, problems = channel.find_offsets(partitions, EARLIEST)
-    ends, more_problems = channel.find_offsets(starts, LATEST)
-    return starts, ends, problems | more_problems

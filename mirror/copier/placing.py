@@ -80,13 +80,13 @@ def find_places(
     source.forget_leaders({work.source.topic for work in unknown})
     target.forget_leaders({work.target.topic for work in unknown})
     ends = look_up(flow, unknown, source, target)
-    bearings = _Bearings(flow, source, [work for work in unknown if isinstance(ends[work.source], Ends)])
+    bearings = Bearings(flow, source, [work for work in unknown if isinstance(ends[work.source], Ends)])
     until = time.monotonic() + _MATCH_SECONDS
     for work in sorted(unknown, key=lambda work: _tail_length(work, ends[work.source])):
         if time.monotonic() > until and not all(isinstance(place, NotYet) for place in places.values()):
             break
         found = ends[work.source]
-        now = _with_ids(work, source.channel(), target.channel())
+        now = with_ids(work, source.channel(), target.channel())
         if isinstance(found, NotYet):
             places[work.source] = found
         elif work.handover is None:
@@ -123,7 +123,8 @@ def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: Cluste
     return resume.begin_behind_others(work, flow, ends) if has_records else resume.begin(work, flow, ends)
 
 
-def _with_ids(work: PartitionWork, source: Channel, target: Channel) -> PartitionWork:
+def with_ids(work: PartitionWork, source: Channel, target: Channel) -> PartitionWork:
+    """Return it with the ids that both topics have now."""
     return replace(
         work,
         topic_id=source.topic_id(work.source.topic) or work.topic_id,
@@ -131,7 +132,7 @@ def _with_ids(work: PartitionWork, source: Channel, target: Channel) -> Partitio
     )
 
 
-class _Bearings:
+class Bearings:
     """What is needed to find out where copies stand that cannot simply go on; asked for when it is."""
 
     def __init__(self, flow: FlowWork, source: Cluster, works: Sequence[PartitionWork]) -> None:
@@ -186,7 +187,7 @@ def _go_on(
     flow: FlowWork,
     work: PartitionWork,
     ends: Ends,
-    bearings: _Bearings,
+    bearings: Bearings,
     source: Channel,
     target: Channel,
     mirrored: Mirrored,
@@ -237,7 +238,7 @@ def _go_on(
     return replace(outcome, records=(gap.record(), *outcome.records)) if gap is not None else outcome
 
 
-def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, bearings: _Bearings) -> gaps.Detour | None:
+def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, bearings: Bearings) -> gaps.Detour | None:
     return gaps.find_detour(
         work,
         handover,
@@ -248,7 +249,7 @@ def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, bearings: 
     )
 
 
-def _around(work: PartitionWork, handover: Handover, detour: gaps.Detour, bearings: _Bearings) -> Ready | Refused:
+def _around(work: PartitionWork, handover: Handover, detour: gaps.Detour, bearings: Bearings) -> Ready | Refused:
     """Go on behind a gap if that may be."""
     gap = detour.gap and gaps.settle(detour.gap, work.gaps, is_certain=detour.is_certain)
     if gap is not None and not gap.passed:

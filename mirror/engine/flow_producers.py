@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from mirror.config.settings import TransactionSettings
@@ -89,6 +89,20 @@ class TakenProducers:
     is_first: bool = False
     unended: frozenset[TopicPartition] = frozenset()
     was_used_before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """As whom a flow is written without transactions.
+
+    Attributes
+    ----------
+    sequences
+        the producer's next sequence on each partition of the target that it has written to.
+    """
+
+    producer: Producer | None = None
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class FlowProducers:

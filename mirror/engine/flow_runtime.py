@@ -25,7 +25,7 @@ from mirror.copier.work import (
     SlotEnd,
     Throttled,
 )
-from mirror.engine.flow_producers import TakenProducers
+from mirror.engine.flow_producers import TakenProducers, Writing
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
@@ -39,6 +39,7 @@ from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import DataProducer, ForeignWriter, Takeover
 from mirror.model.writers import WrittenBy
+from mirror.same_offsets.chain import producer_of
 
 # Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.
 REFUSED_SECONDS = 20.0
@@ -60,20 +61,6 @@ def _alone(
             return method(runtime, *args, **named)
 
     return with_lock
-
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """As whom a flow is written without transactions.
-
-    Attributes
-    ----------
-    sequences
-        the producer's next sequence on each partition of the target that it has written to.
-    """
-
-    producer: Producer | None = None
-    sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -198,15 +185,22 @@ class FlowRuntime:
             )
         self.writers |= {producer.producer_id for _, producer in producers}
         self.writers |= state.writers
+        if self.settings.same_offsets is not None:
+            self.writers.add(producer_of(self.settings.flow).producer_id)
         self.writing = Writing(held.producer)
         self.unfenced, self.fence_troubles = {}, {}
         self.fences_found = held.producer is not None and not (held.is_first or self.was_settled)
         if self.fences_found:
             # Of those not copied yet the engine before may have been about to record the first position.
-            new = (copy for source, copy, *_ in self.partitions if source not in state.positions)
+            new = (
+                copy
+                for source, copy, *_ in self.partitions
+                if source not in state.positions and not self._has_source_offsets(source)
+            )
             known = (
                 TopicPartition(position.target or self.settings.copy_of(source.topic), source.partition)
                 for source, position in state.positions.items()
+                if not self._has_source_offsets(source)
             )
             self.unfenced = dict.fromkeys((*known, *new))
         self.unfenced |= dict.fromkeys(held.unended)
@@ -216,7 +210,7 @@ class FlowRuntime:
         self.to_record.clear()
         self.take_gaps(state)
         self.mm2 = mm2
-        self.takeovers = dict(mm2.certain)
+        self.takeovers = {each: trace for each, trace in mm2.certain.items() if not self._has_source_offsets(each)}
         # The engine before may have been about to take the mark back: after its death only its own marks count, which
         # it sets once its tasks have ended.
         self.handovers = {
@@ -231,6 +225,10 @@ class FlowRuntime:
         self.was_settled = self._counts_marks = False
         self.is_known, self._is_to_be_read_again = True, False
         self.changed()
+
+    def _has_source_offsets(self, source: TopicPartition) -> bool:
+        """Whether a copy is to have the source's offsets: a marker would shift them, and nothing that is late can."""
+        return self.settings.pad_limit(source.topic) is not None
 
     def _is_former(self, position: Position) -> bool:
         """Whether the leader right before this one has marked a position, before this one has copied anything."""
@@ -448,6 +446,8 @@ class FlowRuntime:
         """
         self.mm2 = replace(self.mm2, has_run=self.mm2.has_run or mm2.has_run)
         for source in self.resumed & set(sources):
+            if self._has_source_offsets(source):
+                continue
             if (certain := mm2.certain.get(source)) is not None:
                 self.takeovers[source] = certain
             elif (beyond := mm2.beyond.get(source)) is not None and source in self.handovers:
@@ -525,7 +525,11 @@ class FlowRuntime:
         self.has_looked = True
         if self.is_known and self.fences_found:
             before = {copy for _, copy, *_ in self.partitions}
-            found = (copy for source, copy, *_ in partitions if source not in self.handovers and copy not in before)
+            found = (
+                copy
+                for source, copy, *_ in partitions
+                if source not in self.handovers and copy not in before and not self._has_source_offsets(source)
+            )
             self.unfenced |= dict.fromkeys(found)
             self.fences_found = looked_in not in (None, self.begun)
         if partitions != self.partitions:
@@ -659,6 +663,8 @@ class FlowRuntime:
     @_alone
     def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:
         """Take in where ``producer`` stands on a partition of the target after an epoch without transactions."""
+        if self._has_source_offsets(result.source):
+            return
         if result.records and self.unrefused.get(target) == producer.producer_id:
             # With the first batch of an epoch the target knows of it, and refuses earlier ones.
             del self.unrefused[target]

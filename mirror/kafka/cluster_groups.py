@@ -131,19 +131,6 @@ class GroupRequests(ClusterConnection):
             raise next(iter(silent.values()))
         return answers
 
-    def group_positions(self, group: str) -> Found[TopicPartition, GroupPosition]:
-        """Return the positions one group has committed; of an unknown group, none.
-
-        Raises
-        ------
-        ClusterError
-            if the group as a whole could not be read.
-        """
-        positions = self.positions_of_groups([group])
-        if group in positions.problems:
-            raise ClusterError(self.alias, f"reading the positions of group {group}", positions.problems[group])
-        return positions[group]
-
     def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
         """Return the committed positions of many groups, with one request to each of their coordinators."""
         return found_of(self._of_coordinators("reading positions of groups", names, self._fetch_positions))

@@ -45,11 +45,6 @@ class FailoverInstants:
         return max(known) if known and len(known) == len(instants) else None
 
     @property
-    def groups_waiting(self) -> tuple[str, ...]:
-        """Groups that have read no new record."""
-        return tuple(sorted(group for group, at in self.groups_reading_at_ms.items() if at is None))
-
-    @property
     def links(self) -> tuple[RtoLink, ...]:
         """Return the links in order; together they are as long as the chain.
 

@@ -13,10 +13,10 @@ from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.scenario.declaration import Replicator
-from mirror.scenario.stage import Stage
+from mirror.scenario.stage import ScenarioStage
 
 
-def forecast(stage: Stage) -> tuple[Mapping[str, Forecast], str | None]:
+def forecast(stage: ScenarioStage) -> tuple[Mapping[str, Forecast], str | None]:
     """Forecast what every group of the active cluster would skip and read again, if it were lost now.
 
     As in a rehearsal, from the exact positions of what the groups have committed; and what they have read since then

@@ -43,11 +43,11 @@ from mirror.scenario.faults import carry_out
 from mirror.scenario.files import SCENARIOS
 from mirror.scenario.folder import RunFolder
 from mirror.scenario.forecast import forecast
-from mirror.scenario.judging import Evidence
+from mirror.scenario.judging import ScenarioEvidence
 from mirror.scenario.outcome import RunOutcome, unknown
 from mirror.scenario.plan import RunPlan, plan_run
 from mirror.scenario.procedure import NotCarriedOut, fail_back, fail_over, late_copies, unread_by_groups
-from mirror.scenario.stage import Stage
+from mirror.scenario.stage import ScenarioStage
 from mirror.waiting import WaitTimeout, wait_until
 
 _START_SECONDS = 600.0
@@ -64,7 +64,7 @@ def perform(scenario: Scenario, plan: RunPlan, folder: RunFolder, judges: Path, 
     began = time.monotonic()
     folder.path.mkdir(parents=True, exist_ok=True)
     write_json(folder.plan, plan.as_json())
-    stage = Stage.of(folder, scenario, plan.replicator, plan.seed)
+    stage = ScenarioStage.of(folder, scenario, plan.replicator, plan.seed)
     journal = folder.journal
     journal.append(Event.RUN_STARTED, facts=plan.as_json())
     try:
@@ -100,7 +100,7 @@ def finish(folder: RunFolder, outcome: RunOutcome) -> None:
     write_atomically(folder.verdict, text)
 
 
-def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
+def _play(stage: ScenarioStage, plan: RunPlan, judges: Path, say: Say) -> ScenarioEvidence:
     """Do everything up to the judgement; return what is to be judged. All clusters are up then, the copying is over."""
     scenario, journal = stage.scenario, stage.folder.journal
     say("starting clusters")
@@ -177,9 +177,9 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
     )
 
 
-def _evidence(stage: Stage) -> Evidence:
+def _evidence(stage: ScenarioStage) -> ScenarioEvidence:
     folder = stage.folder
-    return Evidence(
+    return ScenarioEvidence(
         scenario=stage.scenario,
         replicator=stage.replicator,
         ledger=folder.ledger,
@@ -191,7 +191,7 @@ def _evidence(stage: Stage) -> Evidence:
     )
 
 
-def _instants(stage: Stage, there: JournalFacts | None, fault_at_ms: int | None) -> FailoverInstants | None:
+def _instants(stage: ScenarioStage, there: JournalFacts | None, fault_at_ms: int | None) -> FailoverInstants | None:
     if there is None or fault_at_ms is None:
         return None
     active = stage.scenario.active
@@ -209,7 +209,7 @@ def _moves(
     return (*there.group_moves(known_by_ms), *(home.group_moves() if home else ()))
 
 
-def _serving(stage: Stage, there: JournalFacts | None, home: JournalFacts | None) -> Sequence[str]:
+def _serving(stage: ScenarioStage, there: JournalFacts | None, home: JournalFacts | None) -> Sequence[str]:
     """Return the clusters that groups read in the end."""
     if there is None:
         return sorted({group.cluster for group in stage.scenario.groups})
@@ -217,7 +217,7 @@ def _serving(stage: Stage, there: JournalFacts | None, home: JournalFacts | None
     return [serving] if stage.scenario.groups else []
 
 
-def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[DeclaredGap]]]:
+def _told_gaps(stage: ScenarioStage) -> Mapping[Flow, Mapping[TopicPartition, list[DeclaredGap]]]:
     """Return the gaps that the replicator has on record; Java MirrorMaker 2 keeps no record of any."""
     told: dict[Flow, dict[TopicPartition, list[DeclaredGap]]] = {}
     if stage.replicator is Replicator.MM2:
@@ -235,7 +235,7 @@ def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[Decla
     return told
 
 
-def _topic_ids(stage: Stage, alias: str, names: Set[str]) -> Mapping[str, str]:
+def _topic_ids(stage: ScenarioStage, alias: str, names: Set[str]) -> Mapping[str, str]:
     """Return the ids of the topics that are there now; none of a cluster that is away."""
     try:
         with Cluster.connect(stage.settings.clusters[alias]) as cluster:
@@ -255,7 +255,7 @@ def told_gap(gap: Gap, topic_id: str) -> DeclaredGap | None:
     return DeclaredGap(gap.start, gap.end, is_of_old_log=is_old, is_still_there=gap.kind in _LEFT_OUT)
 
 
-def _wait_until_copying(stage: Stage) -> None:
+def _wait_until_copying(stage: ScenarioStage) -> None:
     """Wait until every copy that is to come about has records."""
     routes = [each.route for each in stage.routes()]
     clusters = stage.settings.clusters
@@ -290,7 +290,7 @@ def _wait_until_copying(stage: Stage) -> None:
     )
 
 
-def _wait_until_read(stage: Stage) -> None:
+def _wait_until_read(stage: ScenarioStage) -> None:
     """Wait until every group has read something."""
     groups = {group.name for group in stage.scenario.groups}
 

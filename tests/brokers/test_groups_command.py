@@ -18,6 +18,7 @@ from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, address, in_process, mirror
+from tests.brokers.copying import positions_of
 
 
 def test_groups_are_moved_as_planned_and_put_back_exactly(
@@ -60,7 +61,7 @@ def test_groups_are_moved_as_planned_and_put_back_exactly(
         return done.returncode, json.loads(done.stdout) if "--json" in options and done.stdout else done.stderr
 
     def positions() -> dict[str, GroupPosition | None]:
-        return {group: west.group_positions(group).get(copy) for group in (behind, fresh)}
+        return {group: positions_of(west, group).get(copy) for group in (behind, fresh)}
 
     before = {behind: GroupPosition(5, "text of before"), fresh: None}
     moved = {behind: GroupPosition(40, f"read by {behind}"), fresh: GroupPosition(70, f"read by {fresh}")}

@@ -59,6 +59,7 @@ MAY_IMPORT["engine"] = {
     "copier",
     "control",
     "proof",
+    "same_offsets",
 }
 MAY_IMPORT["legacy"] = {
     "signals",
@@ -89,6 +90,7 @@ UPPER_ROOMS = (
 MAY_IMPORT["evidence"] = {"atomic_file", "model"}
 MAY_IMPORT["definition_files"] = {"evidence"}
 MAY_IMPORT["recovery"] = {
+    "same_offsets",
     "atomic_file",
     "waiting",
     "spark",

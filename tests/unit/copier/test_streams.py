@@ -547,6 +547,9 @@ class Joining:
         self._holds_back = holds_back
         self._is_readable = is_readable
 
+    def follows(self, before: Any, following: Any) -> bool:
+        return True
+
     def fits(self, last: Any, size: int, following: Any, most_bytes: int) -> bool:
         del last
         return size + len(following.content) <= most_bytes
