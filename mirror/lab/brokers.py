@@ -200,6 +200,8 @@ def node_properties(layout: ClusterLayout, node: Node, data_directory: Path) -> 
         "num.network.threads": "2",
         "num.io.threads": "4",
         "num.recovery.threads.per.data.dir": "2",
+        # one that has nothing to do writes down so twice a second otherwise: a third of its CPU
+        "metadata.max.idle.interval.ms": "10000",
         # a broker that was killed is let in again only when its last session is over
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "5000",
