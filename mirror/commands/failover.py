@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from mirror.asking import ANSWER_SECONDS, answered, limit_told, yes_or_no
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
@@ -50,6 +51,8 @@ class Asked:
         another run, which nobody goes on with any more.
     fences
         whether a failover denies writes to the source by ACLs.
+    answer_seconds
+        how long each answer of a person is waited for while the run is under way.
     """
 
     groups: str | None
@@ -61,6 +64,7 @@ class Asked:
     takes_back: bool = False
     given_up: str | None = None
     fences: bool = False
+    answer_seconds: float = ANSWER_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +267,10 @@ def _agree(session: _Session) -> None:
         told = "there is no terminal to ask on; say --yes, or --dry-run for the plan"
         raise ConfigError(session.file, None, "--yes", told)
     target = session.flow.source if session.planned.procedure == FAILBACK else session.flow.target
-    typed = typer.prompt(f"The applications move to {target}. Type {session.flow} to go on", err=True, default="")
-    if typed.strip() != str(session.flow):
+    limit = limit_told(ANSWER_SECONDS, "nothing is changed")
+    question = f"The applications move to {target}. Type {session.flow} to go on {limit}"
+    typed = answered(lambda: typer.prompt(question, err=True, default=""), ANSWER_SECONDS)
+    if (typed or "").strip() != str(session.flow):
         session.terminal.err.print("Nothing was changed.")
         raise typer.Exit(NOT_PASSED)
 
@@ -274,4 +280,12 @@ def _applications(along: Flow, asked: Asked) -> Applications:
         return Commands.load(asked.applications, str(along), (along.source, along.target))
     if asked.yes or asked.dry_run or not sys.stdin.isatty():
         return Nobody()
-    return Person(lambda question: typer.confirm(question, err=True), now_ms)
+    return Person(_asked, now_ms, asked.answer_seconds)
+
+
+def _asked(question: str, seconds: float) -> bool | None:
+    try:
+        return yes_or_no(question, seconds)
+    except typer.Abort:
+        # The run has begun, and stands where it is.
+        raise KeyboardInterrupt from None

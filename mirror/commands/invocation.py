@@ -10,6 +10,7 @@ from pathlib import Path
 
 import typer
 
+from mirror.asking import ANSWER_SECONDS, limit_told, yes_or_no
 from mirror.commands.output import err
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
@@ -25,6 +26,9 @@ VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START, PART_ENDED = 1, 2, 3, 4
 
 
 STANDARD_ERROR = 2
+
+
+NOTHING_CHANGED = "nothing is changed"
 
 
 def interruptible(perform: Callable[[], int]) -> int:
@@ -63,7 +67,7 @@ def verdict_of_change(refused: Sequence[object], *, is_unproven: bool) -> Verdic
 
 
 def consent(file: Path, question: str, *, yes: bool) -> None:
-    """Ask before something is changed; without somebody to ask it is refused.
+    """Ask before something is changed; without somebody to ask it is refused, and without an answer it is a no.
 
     Raises
     ------
@@ -76,7 +80,7 @@ def consent(file: Path, question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise ConfigError(file, None, "--yes", "there is no terminal to ask on; say --yes, or --dry-run for the plan")
-    if not typer.confirm(question, err=True):
+    if not yes_or_no(f"{question} {limit_told(ANSWER_SECONDS, NOTHING_CHANGED)}", ANSWER_SECONDS):
         err.print("Nothing was changed.")
         raise typer.Exit(VERDICT_NOT_PASS)
 

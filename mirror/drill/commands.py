@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mirror import terminal
+from mirror.asking import ANSWER_SECONDS, limit_told, yes_or_no
 from mirror.definition_files import DefinitionRefused
 from mirror.drill.catalogue import (
     LoadedRunbook,
@@ -250,7 +251,8 @@ def _asker(confirm: bool, observer: LiveTable | PlainLines) -> Confirm | None:
     def ask(step: Step) -> bool:
         observer.pause()
         try:
-            return typer.confirm(f"Cross it ({step.name})?", default=False)
+            limit = limit_told(ANSWER_SECONDS, "the run stops before it")
+            return yes_or_no(f"Cross it ({step.name})? {limit}", ANSWER_SECONDS) or False
         finally:
             observer.proceed()
 

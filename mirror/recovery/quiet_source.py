@@ -10,7 +10,7 @@ from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.denying import is_denied
-from mirror.recovery.flow_ends import FlowEnds
+from mirror.recovery.flow_ends import AWAY, FlowEnds
 from mirror.recovery.step_facts import named, positions_named, rows_of
 from mirror.recovery.steps import Known, Result
 from mirror.waiting import WaitTimeout, wait_until
@@ -75,6 +75,17 @@ class QuietSource:
         if told_writers:
             said += f"; who wrote last: {named(told_writers)}"
         return Result(Verdict.PASS, said, facts)
+
+    def belied(self) -> str | None:
+        """Return who still writes although somebody says that nobody does; None: nobody, or the source does not tell.
+
+        Where the source cannot be asked at all, there is nothing but that word.
+        """
+        try:
+            found = self._ended()
+        except AWAY:
+            return None
+        return found.detail if isinstance(found, Result) else None
 
     def _ended(self) -> dict[TopicPartition, int] | Result:
         """Wait until no log of the source has grown for a while; return where they end, or who still writes."""
