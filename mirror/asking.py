@@ -13,6 +13,8 @@ T = TypeVar("T")
 ANSWER_SECONDS = 900.0
 """For how long an answer is waited for unless something else is said."""
 
+NOTHING_DONE = "nothing is changed"
+
 
 class _TimeIsOver(BaseException):
     """Ends a question; a kernel that waits for an answer goes on waiting behind any `Exception`."""
@@ -46,6 +48,13 @@ def yes_or_no(question: str, seconds: float) -> bool | None:
     if found is None:
         typer.echo(err=True)
     return found
+
+
+def is_typed(word: str, consequence: str, seconds: float) -> bool:
+    """Ask at the terminal, on standard error, for a word, and tell whether it was typed in time."""
+    question = f"{consequence} Type {word} to go on {limit_told(seconds, NOTHING_DONE)}"
+    typed = answered(lambda: typer.prompt(question, err=True, default="", show_default=False), seconds)
+    return (typed or "").strip() == word
 
 
 def limit_told(seconds: float, then: str) -> str:

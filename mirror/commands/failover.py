@@ -14,7 +14,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from mirror.asking import ANSWER_SECONDS, answered, limit_told, yes_or_no
+from mirror.asking import ANSWER_SECONDS, yes_or_no
+from mirror.commands.consent import consent_typed
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
@@ -243,36 +244,13 @@ def _perform(session: _Session) -> int:
         positions = {each: position.upstream for each, position in plan.copied.positions.items()}
         session.concluded(steps, planned.group_rows(), position_rows(positions))
         return NOT_PASSED if refused else PASSED
-    _agree(session)
+    target = session.flow.source if planned.procedure == FAILBACK else session.flow.target
+    consent_typed(session.file, f"The applications move to {target}.", str(session.flow), yes=asked.yes)
     with watched(waits_on(session.terminal.err, session.terminal.progress)):
         carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
     facts = {each.name: each.result.facts for each in carried}
     rows = facts.get(GROUPS, {}).get("rows")
     return session.concluded(carried, rows if isinstance(rows, list) else [], positions_of(facts.get(CUT, {})))
-
-
-def _agree(session: _Session) -> None:
-    """Have somebody agree to what cannot be undone, by typing the flow's name.
-
-    Raises
-    ------
-    ConfigError
-        if nobody can be asked.
-    typer.Exit
-        if they do not.
-    """
-    if session.asked.yes:
-        return
-    if not sys.stdin.isatty():
-        told = "there is no terminal to ask on; say --yes, or --dry-run for the plan"
-        raise ConfigError(session.file, None, "--yes", told)
-    target = session.flow.source if session.planned.procedure == FAILBACK else session.flow.target
-    limit = limit_told(ANSWER_SECONDS, "nothing is changed")
-    question = f"The applications move to {target}. Type {session.flow} to go on {limit}"
-    typed = answered(lambda: typer.prompt(question, err=True, default=""), ANSWER_SECONDS)
-    if (typed or "").strip() != str(session.flow):
-        session.terminal.err.print("Nothing was changed.")
-        raise typer.Exit(NOT_PASSED)
 
 
 def _applications(along: Flow, asked: Asked) -> Applications:

@@ -1,16 +1,14 @@
-"""What every command does alike: exit codes, errors in one message, consent, the flow that is meant."""
+"""What every command does alike: exit codes, errors in one message, the flow that is meant."""
 
 from __future__ import annotations
 
 import getpass
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
-from mirror.asking import ANSWER_SECONDS, limit_told, yes_or_no
 from mirror.commands.output import err
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
@@ -26,9 +24,6 @@ VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START, PART_ENDED = 1, 2, 3, 4
 
 
 STANDARD_ERROR = 2
-
-
-NOTHING_CHANGED = "nothing is changed"
 
 
 def interruptible(perform: Callable[[], int]) -> int:
@@ -64,25 +59,6 @@ def errors_explained(file: Path) -> Iterator[None]:
 def verdict_of_change(refused: Sequence[object], *, is_unproven: bool) -> Verdict:
     """Return FAIL if something was refused, UNKNOWN if nothing was proven, else PASS."""
     return Verdict.FAIL if refused else Verdict.UNKNOWN if is_unproven else Verdict.PASS
-
-
-def consent(file: Path, question: str, *, yes: bool) -> None:
-    """Ask before something is changed; without somebody to ask it is refused, and without an answer it is a no.
-
-    Raises
-    ------
-    ConfigError
-        if nobody can be asked.
-    typer.Exit
-        with code 1 if the answer is no.
-    """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise ConfigError(file, None, "--yes", "there is no terminal to ask on; say --yes, or --dry-run for the plan")
-    if not yes_or_no(f"{question} {limit_told(ANSWER_SECONDS, NOTHING_CHANGED)}", ANSWER_SECONDS):
-        err.print("Nothing was changed.")
-        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 def user_saying(file: Path) -> str:

@@ -81,7 +81,7 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         table = mirror("gaps", str(file), "--topic", topic)
         assert "The copy is stopped." in " ".join(table.stdout.split())
         assert mirror("gaps", str(file), "--acknowledge").returncode == 2
-        code, acknowledged = gaps("--acknowledge", "--reason", "a test", "--by", "ann")
+        code, acknowledged = gaps("--acknowledge", "--reason", "a test", "--by", "ann", "--yes")
         assert code == 0
         known = acknowledged[0]["acknowledged"]
         assert (known["by"], known["reason"]) == ("ann", "a test")
@@ -94,7 +94,7 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         assert running["reasons"] == []
         code, (passed,) = gaps()
         assert (code, passed["acknowledged"], passed["stops_the_copy"]) == (0, known, False)
-        assert gaps("--acknowledge", "--reason", "again") == (0, [])
+        assert gaps("--acknowledge", "--reason", "again", "--yes") == (0, [])
         verified = json.loads(mirror("verify", str(file), "--json", timeout_seconds=180.0).stdout)
         (compared,) = verified["partitions"]
         assert (verified["verdict"], compared["upstream_start"], compared["records"]) == ("PASS", 50, 50)
