@@ -92,7 +92,8 @@ golden: $(READY) ## compare with what Java MirrorMaker 2 answers; MIRROR_GOLDEN=
 check: $(READY) ## lint, format, types, and the rules of the house
 	@$(BIN)/ruff check --no-cache  # its cache does not see that a module of ours came or went
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy mirror $(wildcard runbooks/*.py scenarios/*.py)
+	@$(BIN)/mypy
+	@$(BIN)/mypy --implicit-reexport --no-warn-unused-ignores tests  # they replace what a module imports by stand-ins
 	@$(BIN)/pytest -q tests/house
 
 .PHONY: lab

@@ -17,7 +17,7 @@ Several questions over one connection:
 Where Java says nothing, this does: an answer that is not whole because time was up is an exception, `PartialAnswer`,
 which holds what was read; that a cluster has no checkpoints from the one asked about is `NoCheckpoints`; records that
 are no checkpoints are counted. A deadline bounds the reading; a broker that does not answer at all is waited for some
-seconds longer and then told as ``ConnectionFailed`` or ``ClusterError``.
+seconds longer and then told as a `KafkaProblem`, which is above all that a cluster or a connection raises.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka import batch
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import AccessDenied
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.log import LogReader
+from mirror.kafka.problems import AccessDenied, KafkaProblem
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.java_regex import compile_java
 from mirror.model.partition import TopicPartition
@@ -45,6 +45,7 @@ from mirror.model.topics import ReplicationPolicy
 
 __all__ = [
     "GroupPosition",
+    "KafkaProblem",
     "MirrorClient",
     "NoCheckpoints",
     "Offsets",
@@ -281,7 +282,7 @@ class MirrorClient:
             if time was up before all checkpoints were read.
         NoCheckpoints
             if this cluster has no checkpoints of that one.
-        ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, CorruptBatch
+        KafkaProblem, CorruptBatch
             if the cluster does not answer, or refuses, or what it sends cannot be read.
         """
         found, reading = self._read(remote_alias, lambda name: name == group, timeout_seconds)
@@ -296,7 +297,7 @@ class MirrorClient:
         ------
         PatternError
             if ``pattern`` is none, or cannot be carried over exactly.
-        PartialAnswer, NoCheckpoints, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, CorruptBatch
+        PartialAnswer, NoCheckpoints, KafkaProblem, CorruptBatch
             as `remote_consumer_offsets`.
         """
         compiled = compile_java(pattern)

@@ -282,17 +282,17 @@ def _write_class_archive(made: Path) -> None:
     """Run what sessions run, and let Java write down, when it ends, what it has loaded."""
     options = f"{_LOCAL_SETTINGS[_JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={made} -Xlog:cds=off"
     try:
-        _rehearse(spark_session("archive", "local[1]", settings={_JAVA_OPTIONS: options}), made.parent)
+        _warm_up(spark_session("archive", "local[1]", settings={_JAVA_OPTIONS: options}), made.parent)
     finally:
         status = end_spark(_ARCHIVING_SECONDS)
     if status != 0:
         raise cache.NotMade(f"the JVM that writes it ended with status {status}")
 
 
-def _rehearse(spark: SparkSession, folder: Path) -> None:
+def _warm_up(spark: SparkSession, folder: Path) -> None:
     """Do a little of everything the judges and the copier do."""
     spark.sparkContext.parallelize([1, 2], 2).map(lambda number: number + 1).collect()
-    path = str(folder / "rehearsal.parquet")
+    path = str(folder / "warm-up.parquet")
     spark.range(100).selectExpr("id", "id % 7 as part", "cast(id as string) as name").write.parquet(path)
     rows = spark.read.parquet(path)
     ranked = rows.withColumn("rank", F.row_number().over(Window.partitionBy("part").orderBy("id")))

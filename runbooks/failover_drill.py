@@ -76,7 +76,7 @@ RUNBOOK = Runbook(
         Step(
             name="failback",
             notebook="50_failback.ipynb",
-            title="Fail back to east and close the account",
+            title="Fail back to east and account for every record",
             gates=(StepsPassed(("failover_drill",)), JournalIntact()),
             budget_seconds=600.0,
             undo="stay on west and keep the disks of east; repeat this step once the cause is removed",

@@ -86,7 +86,7 @@ def fail_over(
     ------
     ConfigError
         if it is not begun: what was asked for cannot be done, or nobody agrees to it.
-    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if a cluster does not answer that is needed to begin.
     """
     procedure = plan_failover(_request(settings, chosen, asked, terminal), mode)

@@ -13,8 +13,11 @@ from mirror.commands.output import err
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.engine.refusals import NotReachable, not_reachable, unusable
-from mirror.kafka.cluster_errors import ClusterError, ClusterUnreachable
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import (
+    ClusterUnreachable,
+    ConnectionFailed,
+    KafkaProblem,
+)
 from mirror.kafka.security import UnsupportedSetting
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
@@ -48,7 +51,7 @@ def errors_explained(file: Path) -> Iterator[None]:
         told, code = str(error), BAD_USAGE
     except (ClusterUnreachable, ConnectionFailed) as error:
         told, code = str(not_reachable(file, error)), COULD_NOT_START
-    except (ClusterError, BrokerRefused, LeaderUnknown, SparkDidNotStart) as error:
+    except (KafkaProblem, SparkDidNotStart) as error:
         told, code = str(error), COULD_NOT_START
     else:
         return

@@ -208,6 +208,13 @@ class FlowSettings:
         """Tell whether this flow copies ``topic``, a name on the source, to a topic of the same name."""
         return self.copy_of(topic) == topic and self.replicates(topic)
 
+    def pad_limit(self, topic: str) -> int | None:
+        """Return how many offsets may be filled if the copy of ``topic`` is to have the source's; None: it is not."""
+        wanted = self.same_offsets
+        if wanted is None or self.policy.is_heartbeats_topic(topic) or not wanted.topics.matches(topic):
+            return None
+        return wanted.pad_limit
+
     def is_alone(self, topic: str) -> bool:
         """Tell whether nobody but this flow writes to the copy of ``topic``: it has a name of the policy's making."""
         return self.copy_of(topic) == self.policy.format_remote_topic(self.flow.source, topic) != topic

@@ -26,7 +26,7 @@ from mirror.config.definition import (
 from mirror.config.errors import ConfigError
 from mirror.model.java_regex import PatternError, compile_java
 from mirror.model.references import Unusable, named
-from mirror.model.transforms.chain import Chain, Stage
+from mirror.model.transforms.chain import Chain, ChainedTransform
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.transforms.stock import (
     DropHeaders,
@@ -155,7 +155,7 @@ class _Keys:
             raise self.error(name, str(problem)) from problem
 
 
-def _stage(keys: _Keys, alias: str, predicates: Mapping[str, Predicate]) -> Stage:
+def _stage(keys: _Keys, alias: str, predicates: Mapping[str, Predicate]) -> ChainedTransform:
     prefix = f"transforms.{alias}."
     transform = _transform(keys, prefix)
     chosen = keys.get(f"{prefix}predicate", default=None)
@@ -165,12 +165,12 @@ def _stage(keys: _Keys, alias: str, predicates: Mapping[str, Predicate]) -> Stag
             raise keys.error(
                 f"{prefix}negate", f"there is no {prefix}predicate to be negated; add it or remove the key"
             )
-        return Stage(alias, transform)
+        return ChainedTransform(alias, transform)
     if chosen not in predicates:
         known = ", ".join(predicates) or "none"
         raise keys.error(f"{prefix}predicate", f"{chosen!r} is not among predicates ({known}); add it there")
     try:
-        return Stage(alias, transform, predicates[chosen], negate)
+        return ChainedTransform(alias, transform, predicates[chosen], negate)
     except ValueError as problem:
         message = (
             f"{problem}, so one partition's would go to several topics; let it depend on {_PREDICATES}TopicNameMatches"

@@ -17,7 +17,7 @@ from mirror.control.flow_log import FlowLog
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.kafka.acls import AclListing, NoAuthorizer, create_acls, delete_acls, describe_acls
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import AccessDenied
+from mirror.kafka.problems import AccessDenied
 from mirror.model.acl import Acl, Pattern, Resource
 from mirror.model.counts import are, counted
 from mirror.model.state_record import state_topic

@@ -12,8 +12,8 @@ from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.control.untold_positions import unread
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.cluster_model import GroupPosition
+from mirror.kafka.problems import ClusterError
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import StateRecord

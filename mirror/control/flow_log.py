@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from mirror.kafka.connection import LeaderUnknown
 from mirror.kafka.log import LogTail
+from mirror.kafka.problems import LeaderUnknown
 from mirror.model.checkpoint import CopyId
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import OffsetMap
@@ -50,7 +50,7 @@ class FlowLog:
         ------
         NeverRun
             if there is no such topic.
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if the topic cannot be read; the state is then as it was.
         """
         try:
@@ -172,7 +172,7 @@ class FlowTranslator:
 
         Raises
         ------
-        BrokerRefused, ClusterError, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if a cluster does not answer; translations are then by what was known before.
         """
         self.forward.poll()

@@ -48,7 +48,7 @@ def find_foreign(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if they cannot be read.
     """
     found: dict[tuple[TopicPartition, int], ForeignWriter] = {}

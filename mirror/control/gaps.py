@@ -106,7 +106,7 @@ def list_gaps(flow: FlowSettings, clusters: Mapping[str, ClusterSettings], choic
     ------
     NeverRun
         if no engine has ever run the flow, so that nobody has looked for gaps.
-    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the target cannot be read.
     """
     target, topic = clusters[flow.flow.target], state_topic(flow.flow.source)
@@ -127,7 +127,7 @@ def acknowledge(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the target does not take it.
     """
     chosen = [replace(entry, acknowledgement=known) for entry in gaps if entry.acknowledgement is None]

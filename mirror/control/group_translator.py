@@ -61,7 +61,7 @@ class GroupTranslator:
 
         Raises
         ------
-        BrokerRefused, ClusterError, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if a cluster does not answer.
         """
         self._flow.refresh()

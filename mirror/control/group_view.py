@@ -21,10 +21,9 @@ from mirror.control.tick import now_ms
 from mirror.control.untold_positions import GroupPositions, unread
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.cluster_model import GroupPosition
-from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.log import LogTail
+from mirror.kafka.problems import BrokerRefused, ClusterError, LeaderUnknown
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.group_pattern import no_group
 from mirror.model.offset_map import OffsetMap
@@ -154,7 +153,7 @@ def view_groups(
 
     Raises
     ------
-    ConnectionFailed, BrokerRefused, LeaderUnknown
+    KafkaProblem
         if the target does not answer.
     """
     flow = settings.flow

@@ -107,7 +107,7 @@ class Thirds:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if what they have recorded cannot be read.
         """
         if not self._settings.keeps_name(topic):

@@ -25,7 +25,7 @@ from mirror.kafka import coordinator
 from mirror.kafka.appending import Appender
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.problems import ClusterError
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
@@ -116,7 +116,7 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
 
     Raises
     ------
-    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if a cluster cannot be read.
     """
     flow = settings.flow
@@ -168,7 +168,7 @@ def _offsets(
     wanted = settings.same_offsets
     if wanted is None:
         return [], ()
-    pairs = copies_with_same_offsets(upstream, settings, wanted)
+    pairs = copies_with_same_offsets(upstream, settings)
     known = {each for topic in downstream.topics.values() for each in topic.topic_partitions}
     present = [each for each in pairs.values() if each in known]
     source = Channel(settings.flow.source, settings.source_consumer)

@@ -80,15 +80,12 @@ def needed_rights(flow: Flow, *, pads: bool, writes_many: bool) -> tuple[str, ..
     return f"needed on {flow.target}: Write and Describe on the transactional id {identity}{on_copies}", many
 
 
-def copies_with_same_offsets(
-    upstream: ClusterTopics, settings: FlowSettings, wanted: SameOffsets
-) -> dict[TopicPartition, TopicPartition]:
+def copies_with_same_offsets(upstream: ClusterTopics, settings: FlowSettings) -> dict[TopicPartition, TopicPartition]:
     """Return the partitions whose copies are to have the source's offsets, and those copies."""
-    chosen = (name for name in upstream.topics if settings.replicates(name) and wanted.topics.matches(name))
+    chosen = (name for name in upstream.topics if settings.replicates(name) and settings.pad_limit(name) is not None)
     return {
         TopicPartition(name, each.partition): TopicPartition(settings.copy_of(name), each.partition)
         for name in chosen
-        if not settings.policy.is_heartbeats_topic(name)
         for each in upstream.topics[name].partitions
     }
 
@@ -111,7 +108,7 @@ def read_logs(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if a cluster cannot be asked.
     """
     sources, copies = _bounds(source, list(pairs)), _bounds(target, present)

@@ -20,8 +20,8 @@ from mirror.control.tick import connection_name
 from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, Channel, topic_settings
 from mirror.kafka.codes import OFFSET_OUT_OF_RANGE
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
 from mirror.model.cliff import RETENTION_KEYS, Retention
 from mirror.model.copied import NO_TIME, Waiting
 from mirror.model.counts import counted
@@ -44,7 +44,6 @@ _NAMED = 5
 # What the source has deleted before it was copied; how old it was is not known any more.
 _DELETED = Waiting(NO_TIME, 0.0)
 _NEVER_RUN = "this flow has never run"
-_PROBLEMS = (ConnectionFailed, BrokerRefused, LeaderUnknown)
 
 
 class Underway(Protocol):
@@ -144,7 +143,7 @@ class FlowObserver:
             state = self._state()
         except NeverRun as never:
             return FlowStatus(flow, "STOPPED", (str(never), *self._source_problem()), ())
-        except _PROBLEMS as problem:
+        except KafkaProblem as problem:
             self._forget_target()
             return FlowStatus(flow, "FAILED", (str(problem),), ())
         trouble = [open_gaps_reason(state.open_gaps)] if state.open_gaps else []
@@ -160,7 +159,7 @@ class FlowObserver:
         positions = {source: each for source, each in sorted(state.positions.items()) if selected[source.topic]}
         try:
             partitions, notes = self._partitions(positions)
-        except _PROBLEMS as problem:
+        except KafkaProblem as problem:
             self._forget_source()
             trouble += _beside(state.run, flow, str(problem))
             partitions = tuple(

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from mirror.kafka.answers import ItemResult
-from mirror.kafka.cluster_errors import ClusterError, ClusterUnreachable
 from mirror.kafka.connecting import in_words
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import NewRecord
+from mirror.kafka.problems import (
+    ClusterUnreachable,
+    ConnectionFailed,
+    KafkaProblem,
+)
 from mirror.kafka.security import UnsupportedSetting
 from mirror.model.flow import Flow
 
@@ -26,9 +29,7 @@ class NotLeading(Exception):
 # What a cluster, another engine, or this machine (a key store that is being replaced, too many open files) can do to a
 # round: it is reported and the round comes again. Anything else is a defect and raises.
 _OPERATIONAL = (
-    ClusterError,
-    BrokerRefused,
-    LeaderUnknown,
+    KafkaProblem,
     NotLeading,
     UnsupportedSetting,
     OSError,

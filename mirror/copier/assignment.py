@@ -19,9 +19,14 @@ def assign(
         bytes a second a partition moved when last seen; of an unmeasured one the caller's best guess, above zero so
         that many idle partitions spread as well.
     """
+    together: dict[object, list[PartitionWork]] = {}
+    for work in partitions:
+        # The markers of a flow have one transactional id, which one task holds.
+        together.setdefault(work.flow if work.pad_limit is not None else work, []).append(work)
+    loads = {id(bundle): sum(map(load, bundle)) for bundle in together.values()}
     heap: list[tuple[float, int, list[PartitionWork]]] = [(0.0, number, []) for number in range(tasks)]
-    for work in sorted(partitions, key=lambda one: (-load(one), one.flow, one.source)):
+    for bundle in sorted(together.values(), key=lambda each: (-loads[id(each)], each[0].flow, each[0].source)):
         total, number, share = heapq.heappop(heap)
-        share.append(work)
-        heapq.heappush(heap, (total + load(work), number, share))
+        share += bundle
+        heapq.heappush(heap, (total + loads[id(bundle)], number, share))
     return [tuple(share) for _, _, share in sorted(heap, key=lambda entry: entry[1]) if share]

@@ -13,11 +13,9 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TypeVar
 
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import KafkaProblem
 
 T = TypeVar("T")
-
-Failure = ConnectionFailed | LeaderUnknown | BrokerRefused
 
 
 class BackgroundCalls:
@@ -45,7 +43,7 @@ class BackgroundCalls:
         self,
         key: Hashable,
         call: Callable[[], T],
-        then: Callable[[T | Failure], None],
+        then: Callable[[T | KafkaProblem], None],
         drop: Callable[[T], None] = lambda _: None,
     ) -> None:
         """Run ``call`` in a thread; ``then`` is called by :meth:`take_in` with what it returned, or its failure.
@@ -59,7 +57,7 @@ class BackgroundCalls:
         def run() -> None:
             try:
                 found = call()
-            except (ConnectionFailed, LeaderUnknown, BrokerRefused) as failure:
+            except KafkaProblem as failure:
                 self._tell(key, partial(then, failure))
             except BaseException as defect:  # noqa: BLE001  # raised again in the loop's thread
                 self._tell(key, partial(_raise, defect))

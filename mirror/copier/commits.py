@@ -15,8 +15,8 @@ from mirror.copier.streams import Gate, Piece, Stream
 from mirror.copier.work import FlowWork
 from mirror.kafka import batch, codes
 from mirror.kafka.batch import CorruptBatch
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import side_batches
+from mirror.kafka.problems import KafkaProblem
 from mirror.model import connect_offsets
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import StateRecord, stamped
@@ -215,7 +215,7 @@ class FlowCommits:
         try:
             if self._parked_before is None:
                 self._parked_before = oversized.parked_last(self.work)
-        except (BrokerRefused, ConnectionFailed, CorruptBatch, LeaderUnknown) as problem:
+        except (KafkaProblem, CorruptBatch) as problem:
             lane.look_again(
                 f"whether the record at upstream offset {dead_letter.offset} is parked is not known: {problem}"
             )

@@ -30,7 +30,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from mirror.clock import steady_seconds
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.copied import Ages, Copied, Waiting
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition

@@ -15,7 +15,8 @@ from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
 from mirror.copier.streams import ANSWER_SECONDS, PATIENCE_SECONDS
 from mirror.kafka import codes, wire
-from mirror.kafka.connection import Connection, ConnectionFailed
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import ConnectionFailed
 from mirror.kafka.wire import FetchedPartition, FetchFrom
 from mirror.model.partition import TopicPartition
 

@@ -17,7 +17,7 @@ from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.transforming import change
 from mirror.copier.work import Handover, PartitionResult, PartitionWork
 from mirror.kafka import batch, codes
-from mirror.kafka.batch import Header, Producer
+from mirror.kafka.batch import Header, Producer, Record
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.copied import NO_TIME, Ages, Copied, Waiting
@@ -76,7 +76,7 @@ class Lane:
         self.producer = producer
         self.sequence = sequence
         self.acknowledged_sequence = sequence
-        self.merging = Merging(producer, self._set_aside)
+        self.merging = self._new_merging(producer)
         self.stream: Stream = Stream(
             work.target, self._acknowledged, self._refused, pipelined=True, merge=self.merging, gate=gate
         )
@@ -135,6 +135,9 @@ class Lane:
             syncs.owe_again(last.upstream + last.length - 1, last.downstream + last.length - 1)
         self._committed_sync: OffsetSync | None = syncs.take_due() if gate and syncs else None
         self._committed = self._standing() if gate else None
+
+    def _new_merging(self, producer: Producer) -> Merging:
+        return Merging(producer, self._set_aside)
 
     @property
     def upstream(self) -> int:
@@ -425,12 +428,12 @@ class Lane:
         return True
 
     def _put(self, content: memoryview, header: Header) -> None:
-        spans: Sequence[tuple[int, int]]
         is_whole = header.is_dense and header.base_offset >= self.fetch_position
         upstream_next = header.next_offset
         if is_whole and not header.has_append_time and self.work.transform is None:
             content = batch.pass_on(content, header, self.producer, self.sequence)
             spans = ((header.base_offset, header.record_count),)
+            self._put_piece(content, spans, upstream_next, header.times)
         else:
             kept = [record for record in batch.records(content) if record.offset >= self.fetch_position]
             changed = change(self.work, kept)
@@ -443,10 +446,18 @@ class Lane:
                 self.stop(changed.failed.reason)
             if not kept:
                 return
-            content = batch.encode(kept, header.codec, self.producer, self.sequence)
-            spans = [(run.upstream, run.length) for run in runs_of([record.offset for record in kept], 0)]
             self._slow_records += len(kept)
-        piece = CopiedBatch(content, spans, upstream_next, self.sequence, header.times)
+            self._put_records(kept, header, upstream_next)
+
+    def _put_records(self, kept: Sequence[Record], header: Header, upstream_next: int) -> None:
+        content = batch.encode(kept, header.codec, self.producer, self.sequence)
+        spans = [(run.upstream, run.length) for run in runs_of([record.offset for record in kept], 0)]
+        self._put_piece(content, spans, upstream_next, header.times)
+
+    def _put_piece(
+        self, content: memoryview, spans: Sequence[tuple[int, int]], upstream_next: int, times: tuple[int, int]
+    ) -> None:
+        piece = CopiedBatch(content, spans, upstream_next, self.sequence, times)
         self.sequence = piece.next_sequence
         self.stream.put(piece)
 

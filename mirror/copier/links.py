@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from mirror.copier.backoff import Backoff
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import Channel, broker_setting
-from mirror.kafka.connection import Connection, ConnectionFailed
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, broker_setting
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.versions import Versions
 from mirror.model.flow import Flow
 from mirror.model.leader_epochs import NOT_KNOWN
@@ -31,6 +32,10 @@ LARGEST_REQUEST_BYTES = 100 << 20
 _LINES = 8
 
 T = TypeVar("T")
+Bounds: TypeAlias = tuple[
+    Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]
+]
+"""Where logs begin and end, and of which partitions that cannot be told."""
 
 
 class _Attempts:
@@ -276,3 +281,16 @@ def forget_all() -> None:
     for each in _clusters.values():
         each.close()
     _clusters.clear()
+
+
+def bounds(channel: Channel, partitions: list[TopicPartition]) -> Bounds:
+    """Return where the logs of partitions begin and end.
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    starts, problems = channel.find_offsets(partitions, EARLIEST)
+    ends, more_problems = channel.find_offsets(starts, LATEST)
+    return starts, ends, problems | more_problems

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias, TypeVar
 
-from mirror.copier.background import BackgroundCalls, Failure
+from mirror.copier.background import BackgroundCalls
 from mirror.copier.commits import FlowCommits
 from mirror.copier.epoch_channel import CopiedNews, EpochChannelListener, Signal
 from mirror.copier.fetcher import Fetcher
+from mirror.copier.hole_filling import HoleFiller
+from mirror.copier.holes import Holes
 from mirror.copier.lane import Lane
-from mirror.copier.links import Cluster
+from mirror.copier.links import Bounds, Cluster, bounds
 from mirror.copier.mirrored import Undecided
 from mirror.copier.resume import Place
 from mirror.copier.streams import PATIENCE_SECONDS, REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
@@ -26,8 +28,9 @@ from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork, PartitionWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
-from mirror.kafka.channel import EARLIEST, LATEST, Channel
-from mirror.kafka.connection import BrokerRefused, Connection, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import LATEST, Channel
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, LeaderUnknown
 from mirror.kafka.versions import FETCH, PRODUCE, TRANSACTIONS, Versions
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -64,10 +67,6 @@ _Unplaced: TypeAlias = Lane | Stream
 _Place: TypeAlias = tuple[Cluster, int, str]
 # Offsets of partitions, and of which they cannot be told.
 _Offsets: TypeAlias = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]]
-# Where the logs of a source begin and end, and of which partitions that cannot be told.
-_Bounds: TypeAlias = tuple[
-    Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]
-]
 
 
 class Share(Protocol):
@@ -77,6 +76,7 @@ class Share(Protocol):
     lanes: list[Lane]
     waiting: list[PartitionWork]
     has_news: bool
+    filler: HoleFiller | None
 
     def is_due(self, now: float) -> bool:
         """Whether something is to be looked at now."""
@@ -139,6 +139,7 @@ class CopyLoop:
         self._epoch_channel: EpochChannelListener | None = None
         # Since when it is being found out where to begin.
         self._looked_at: dict[Flow, float] = {}
+        self._holes = Holes(self._background, self._touched)
         self._parent = os.getppid()
 
     def run(
@@ -193,6 +194,8 @@ class CopyLoop:
                 if not over and now >= self._pass_by_at:
                     self._pass_by_others()
                     self._pass_by_at = now + _PASS_BY_SECONDS
+                if not over and self._may_write():
+                    self._holes.fill(now, self._shares)
                 self._advance(now)
                 self._place(now, over=over)
                 # What has come in goes out before more is asked for: readers of the copy wait for it.
@@ -251,7 +254,7 @@ class CopyLoop:
                 self._looked_at[share.flow] = now
                 self._background.begin(share.flow, share.look, partial(self._found, share))
 
-    def _found(self, share: Share, places: Mapping[TopicPartition, Place] | Failure) -> None:
+    def _found(self, share: Share, places: Mapping[TopicPartition, Place] | KafkaProblem) -> None:
         self._looked_at.pop(share.flow)
         self._begin(share.take_in(places))
 
@@ -343,7 +346,7 @@ class CopyLoop:
         for stream in streams:
             if stream.is_stuck(now) and stream.transactional_id is None:
                 stream.give_up()
-        if any(now < began_at + PATIENCE_SECONDS for began_at in self._looked_at.values()):
+        if any(now < began_at + PATIENCE_SECONDS for began_at in (*self._looked_at.values(), *self._holes.begun_at)):
             return False
         return all(fetcher.asked_at is None or fetcher.is_stuck(now) for fetcher in self._fetchers.values()) and all(
             stream.is_quiet or (stream.is_stuck(now) and stream.transactional_id is None) for stream in streams
@@ -379,11 +382,11 @@ class CopyLoop:
             question = partial(Channel.learn_leaders, partitions=[_partition(one) for one in ones])
             self._ask(cluster, question, partial(self._led, cluster, ones))
 
-    def _ask(self, cluster: Cluster, question: Callable[[Channel], T], then: Callable[[T | Failure], None]) -> None:
+    def _ask(self, cluster: Cluster, ask: Callable[[Channel], T], then: Callable[[T | KafkaProblem], None]) -> None:
         """Ask a cluster something beside the loop; nothing else may be asked of it meanwhile."""
-        self._background.begin(cluster, lambda: cluster.ask(question), then)
+        self._background.begin(cluster, lambda: cluster.ask(ask), then)
 
-    def _led(self, cluster: Cluster, ones: list[_Unplaced], problem: Failure | None) -> None:
+    def _led(self, cluster: Cluster, ones: list[_Unplaced], problem: KafkaProblem | None) -> None:
         """Give each to the connection to its leader, as far as that is known now."""
         for one in ones:
             node = cluster.known_leader(_partition(one))
@@ -425,13 +428,15 @@ class CopyLoop:
         else:
             self._connect(place, (FETCH,) if isinstance(one, Lane) else (PRODUCE,), partial(self._connected, place))
 
-    def _connect(self, place: _Place, needed: Sequence[Versions], then: Callable[[Connection | Failure], None]) -> None:
+    def _connect(
+        self, place: _Place, needed: Sequence[Versions], then: Callable[[Connection | KafkaProblem], None]
+    ) -> None:
         """Open a connection beside the loop; one that comes too late is for the next epoch."""
         cluster, node, role = place
         connect = partial(cluster.connection, node, role, needed)
         self._background.begin(place, connect, then, partial(cluster.give_back, node, role))
 
-    def _connected(self, place: _Place, connection: Connection | Failure) -> None:
+    def _connected(self, place: _Place, connection: Connection | KafkaProblem) -> None:
         cluster, node, role = place
         waiting = self._waiting.pop(place)
         if not isinstance(connection, Connection):
@@ -492,6 +497,9 @@ class CopyLoop:
     def _touch(self, fetcher: Fetcher, lane: Lane) -> None:
         """Something has come in for a lane: it is no longer as the broker and the state topic know it."""
         fetcher.touch(lane)
+        self._touched(lane)
+
+    def _touched(self, lane: Lane) -> None:
         self._active[lane.work.flow][lane] = self._untold[lane] = None
 
     def _fetched(self, fetcher: Fetcher) -> bool:
@@ -567,16 +575,16 @@ class CopyLoop:
         for cluster in [cluster for cluster in self._outside if not self._background.is_under_way(cluster)]:
             lanes = self._outside.pop(cluster)
             sources = [lane.work.source for lane in lanes]
-            self._ask(cluster, partial(_bounds, partitions=sources), partial(self._bounded, cluster, lanes))
+            self._ask(cluster, partial(bounds, partitions=sources), partial(self._bounded, cluster, lanes))
 
-    def _bounded(self, cluster: Cluster, lanes: list[Lane], bounds: _Bounds | Failure) -> None:
+    def _bounded(self, cluster: Cluster, lanes: list[Lane], found: Bounds | KafkaProblem) -> None:
         """Go on behind what the source has removed; where it never had such an offset, it is not what it was."""
         for lane in lanes:
             source = lane.work.source
-            if not isinstance(bounds, tuple):
-                self._leave_unplaced(cluster, lane, str(bounds))
+            if not isinstance(found, tuple):
+                self._leave_unplaced(cluster, lane, str(found))
                 continue
-            starts, ends, problems = bounds
+            starts, ends, problems = found
             if source in problems:
                 self._leave_unplaced(cluster, lane, str(problems[source]))
                 continue
@@ -658,7 +666,7 @@ class CopyLoop:
                 question = partial(Channel.find_offsets, partitions=targets, at=LATEST)
                 self._ask(cluster, question, partial(self._passed_by, marked))
 
-    def _passed_by(self, marked: list[tuple[Lane, int]], found: _Offsets | Failure) -> None:
+    def _passed_by(self, marked: list[tuple[Lane, int]], found: _Offsets | KafkaProblem) -> None:
         """Go on behind what others have written, where nothing of ours was on its way when it was asked."""
         ends = found[0] if isinstance(found, tuple) else {}
         for lane, sequence in marked:
@@ -681,13 +689,13 @@ class CopyLoop:
             else:
                 self._watch(transactions)
 
-    def _coordinated(self, transactions: Transactions, node: int | Failure) -> None:
+    def _coordinated(self, transactions: Transactions, node: int | KafkaProblem) -> None:
         """Connect, beside the loop, to the broker that coordinates transactions."""
         if not isinstance(node, int):
             transactions.take_connection(node)
             return
 
-        def reached(connection: Connection | Failure) -> None:
+        def reached(connection: Connection | KafkaProblem) -> None:
             transactions.take_connection(connection, node)
             if isinstance(connection, Connection):
                 self._selector.register(connection, selectors.EVENT_READ, transactions)
@@ -788,9 +796,3 @@ def _fetch_role(flow: Flow) -> str:
 
 def _partition(one: _Unplaced) -> TopicPartition:
     return one.work.source if isinstance(one, Lane) else one.partition
-
-
-def _bounds(channel: Channel, partitions: list[TopicPartition]) -> _Bounds:
-    starts, problems = channel.find_offsets(partitions, EARLIEST)
-    ends, more_problems = channel.find_offsets(starts, LATEST)
-    return starts, ends, problems | more_problems

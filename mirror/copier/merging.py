@@ -91,8 +91,14 @@ class Merging:
         self.largest = math.inf
         self._sets_aside = sets_aside
 
+    def follows(self, before: Sequence[Piece], following: Piece) -> bool:  # noqa: ARG002  # each does
+        """Whether a batch may go out behind those in flight."""
+        return True
+
     def fits(self, last: Piece, size: int, following: Piece, most_bytes: int) -> bool:
         """Whether all are small or the line is long, the whole is not too large, and they are compressed alike."""
+        if not self.follows((last,), following):
+            return False
         together = size + len(following.content)
         if together > self.largest or batch.codec_of(last.content) != batch.codec_of(following.content):
             return False

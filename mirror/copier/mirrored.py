@@ -13,7 +13,7 @@ from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.links import Cluster
 from mirror.copier.tail_match import Batch
 from mirror.kafka.batch import NO_PRODUCER
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import KafkaProblem
 from mirror.kafka.writer_log import WriterLog
 from mirror.model.writers import KnownWriters, WrittenBy
 
@@ -86,7 +86,7 @@ class Mirrored:
         if began >= until:
             try:
                 self._source.ask(log.catch_up)
-            except (ConnectionFailed, LeaderUnknown, BrokerRefused) as problem:
+            except KafkaProblem as problem:
                 failure = str(problem)
                 self._failures[log.topic] = time.monotonic() + _REST_SECONDS, failure
             else:

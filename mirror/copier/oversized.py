@@ -88,7 +88,7 @@ def parked_last(flow: FlowWork) -> Parked:
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if that cannot be told.
     CorruptBatch
         if one cannot be read.

@@ -17,8 +17,8 @@ from mirror.copier.takeover import JavaWrote, watched
 from mirror.copier.work import FlowWork, GapPolicy, Handover, PartitionWork
 from mirror.kafka.batch import LARGEST_SEQUENCE, CorruptBatch, Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, LogWriter, read_batches
+from mirror.kafka.problems import KafkaProblem
 from mirror.model import connect_offsets
 from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import EpochEnd, find_divergence
@@ -80,13 +80,13 @@ def find_places(
     source.forget_leaders({work.source.topic for work in unknown})
     target.forget_leaders({work.target.topic for work in unknown})
     ends = look_up(flow, unknown, source, target)
-    bearings = _Bearings(flow, source, [work for work in unknown if isinstance(ends[work.source], Ends)])
+    bearings = Bearings(flow, source, [work for work in unknown if isinstance(ends[work.source], Ends)])
     until = time.monotonic() + _MATCH_SECONDS
     for work in sorted(unknown, key=lambda work: _tail_length(work, ends[work.source])):
         if time.monotonic() > until and not all(isinstance(place, NotYet) for place in places.values()):
             break
         found = ends[work.source]
-        now = _with_ids(work, source.channel(), target.channel())
+        now = with_ids(work, source.channel(), target.channel())
         if isinstance(found, NotYet):
             places[work.source] = found
         elif work.handover is None:
@@ -96,7 +96,7 @@ def find_places(
                 places[work.source] = _go_on(
                     flow, now, found, bearings, source.channel(), target.channel(), mirrored, is_over
                 )
-            except (LeaderUnknown, BrokerRefused, ConnectionFailed, Undecided) as problem:
+            except (KafkaProblem, Undecided) as problem:
                 places[work.source] = NotYet(str(problem))
     return places
 
@@ -116,14 +116,15 @@ def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: Cluste
         is_allowed = gaps.may_begin_behind(work)
         is_asked = not is_allowed and (work.mm2 is not None or work.is_watched) and ends.target_end > ends.target_start
         has_records = is_asked and resume.has_records(work, target.channel(), ends)
-    except (LeaderUnknown, BrokerRefused, ConnectionFailed) as problem:
+    except KafkaProblem as problem:
         return NotYet(str(problem))
     if has_records and work.mm2 is not None:
         return Javas()
     return resume.begin_behind_others(work, flow, ends) if has_records else resume.begin(work, flow, ends)
 
 
-def _with_ids(work: PartitionWork, source: Channel, target: Channel) -> PartitionWork:
+def with_ids(work: PartitionWork, source: Channel, target: Channel) -> PartitionWork:
+    """Return it with the ids that both topics have now."""
     return replace(
         work,
         topic_id=source.topic_id(work.source.topic) or work.topic_id,
@@ -131,7 +132,7 @@ def _with_ids(work: PartitionWork, source: Channel, target: Channel) -> Partitio
     )
 
 
-class _Bearings:
+class Bearings:
     """What is needed to find out where copies stand that cannot simply go on; asked for when it is."""
 
     def __init__(self, flow: FlowWork, source: Cluster, works: Sequence[PartitionWork]) -> None:
@@ -186,7 +187,7 @@ def _go_on(
     flow: FlowWork,
     work: PartitionWork,
     ends: Ends,
-    bearings: _Bearings,
+    bearings: Bearings,
     source: Channel,
     target: Channel,
     mirrored: Mirrored,
@@ -237,7 +238,7 @@ def _go_on(
     return replace(outcome, records=(gap.record(), *outcome.records)) if gap is not None else outcome
 
 
-def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, bearings: _Bearings) -> gaps.Detour | None:
+def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, bearings: Bearings) -> gaps.Detour | None:
     return gaps.find_detour(
         work,
         handover,
@@ -248,7 +249,7 @@ def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, bearings: 
     )
 
 
-def _around(work: PartitionWork, handover: Handover, detour: gaps.Detour, bearings: _Bearings) -> Ready | Refused:
+def _around(work: PartitionWork, handover: Handover, detour: gaps.Detour, bearings: Bearings) -> Ready | Refused:
     """Go on behind a gap if that may be."""
     gap = detour.gap and gaps.settle(detour.gap, work.gaps, is_certain=detour.is_certain)
     if gap is not None and not gap.passed:

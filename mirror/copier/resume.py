@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
 from mirror.copier.foreign_batches import LeftOut
+from mirror.copier.standing import Standing
 from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
 from mirror.copier.thinned_match import match_thinned
 from mirror.copier.transforming import ChangedBatches
@@ -55,12 +56,16 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Copying may begin at ``handover``, once ``records`` are in the state topic; ``note``: what people should know."""
+    """Copying may begin at ``handover``, once ``records`` are in the state topic; ``note``: what people should know.
+
+    ``standing``: of a copy with the source's offsets, where it stands.
+    """
 
     handover: Handover
     records: tuple[StateRecord, ...] = ()
     skipped_by_match: int = 0
     note: str = ""
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ def has_records(work: PartitionWork, target: Channel, ends: Ends) -> bool:
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if it cannot be read.
     """
     batches = read_batches(target, work.target, ends.target_start, ends.target_end, read_committed=True)

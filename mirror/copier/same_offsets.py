@@ -14,8 +14,8 @@ from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.appending import Appender, refusal
 from mirror.kafka.batch import Producer, next_sequence
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.partition_state import ActiveProducer
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.chain import markers_transactional_id, producer_of
@@ -130,7 +130,7 @@ class SameOffsetsCopy:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if the target does not tell.
         """
         self.partition = partition
@@ -141,21 +141,44 @@ class SameOffsetsCopy:
         self.place = Place(Copy(Bounds(0, 0), is_compacted, may_get_markers=True), 0)
         self.look()
 
+    def stands_at(self, end: int, sequence: int) -> None:
+        """Take in that records were appended since, in their places."""
+        bounds = Bounds(self.place.copy.bounds.start, end)
+        self.place = Place(replace(self.place.copy, bounds=bounds), sequence)
+
+    def got_marker(self, end: int) -> None:
+        """Take in that an empty transaction has left its marker, behind which the copy ends at ``end``.
+
+        Raises
+        ------
+        Unexpected
+            if there is something else, too.
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if the target does not tell.
+        """
+        expected, was_late = self.place.copy.bounds.end + 1, self.place.copy.may_get_markers
+        bounds = Bounds(self.place.copy.bounds.start, end)
+        self._knows(bounds=bounds, marker_epoch=self._markers.producer.epoch, may_get_markers=False)
+        if end != expected and was_late:
+            self.look()
+        elif end != expected:
+            raise Unexpected(unexpected(self.partition, expected, end))
+
     def look(self) -> None:
         """Find out where the copy ends and with which sequence; if something arrives in between, once more.
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if the target does not tell.
         """
         before = self._producers()
         for _ in range(_LOOKS):
             (start, end) = (self._offset(EARLIEST), self._offset(LATEST))
             after = self._producers()
-            if _sequence_of(before, self._producer) == _sequence_of(after, self._producer):
+            if sequence_of(before, self._producer) == sequence_of(after, self._producer):
                 copy = replace(self.place.copy, bounds=Bounds(start, end), marker_epoch=self._marker_epoch(after))
-                self.place = Place(copy, _sequence_of(after, self._producer))
+                self.place = Place(copy, sequence_of(after, self._producer))
                 return
             before = after
         raise ConnectionFailed(f"{self.partition} gets one late batch after the other")
@@ -167,7 +190,7 @@ class SameOffsetsCopy:
         ------
         Unexpected
             if the copy has got something that is not in its place.
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if it is not certain that it is done: :meth:`look` before going on.
         """
         match step:
@@ -176,13 +199,8 @@ class SameOffsetsCopy:
             case Tombstones(count):
                 self.append(tombstones(count, self._producer, self.place.sequence, timestamp), count)
             case OneMarker():
-                end = self.place.copy.bounds.end
                 self._markers.leave_one([self.partition])
-                was_late = self.place.copy.may_get_markers
-                self._knows(may_get_markers=False)
-                self.look()
-                if not was_late and self.place.copy.bounds.end != end + 1:
-                    raise Unexpected(self._said(end + 1, self.place.copy.bounds.end))
+                self.got_marker(self._offset(LATEST))
             case ManyMarkers(count):
                 self._write_many(count)
             case RaiseEpoch():
@@ -198,7 +216,7 @@ class SameOffsetsCopy:
         ------
         Unexpected
             if it has got another offset.
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if it is not certain that it is appended; :meth:`look` before going on.
         """
         end = self.place.copy.bounds.end
@@ -212,7 +230,7 @@ class SameOffsetsCopy:
         if answer.code:
             raise refusal(f"{self.partition} {answer.message}".rstrip(), answer.code)
         if answer.base_offset != end:
-            raise Unexpected(self._said(end, answer.base_offset))
+            raise Unexpected(unexpected(self.partition, end, answer.base_offset))
         self.place = Place(
             replace(self.place.copy, bounds=Bounds(self.place.copy.bounds.start, end + count)),
             next_sequence(self.place.sequence, count),
@@ -232,18 +250,12 @@ class SameOffsetsCopy:
         if self.place.copy.bounds.end == end + count:
             self._knows(may_get_markers=False)
         elif self.place.copy.bounds.end > end + count:
-            raise Unexpected(self._said(end + count, self.place.copy.bounds.end))
+            raise Unexpected(unexpected(self.partition, end + count, self.place.copy.bounds.end))
         elif code:
             raise refusal(f"{self.partition}: markers", code)
 
     def _knows(self, **changed: object) -> None:
         self.place = replace(self.place, copy=replace(self.place.copy, **changed))  # type: ignore[arg-type]
-
-    def _said(self, expected: int, found: int) -> str:
-        return (
-            f"{self.partition} goes on at offset {found}, and its source at {expected}: somebody else writes to it, or "
-            "a marker came twice; delete the topic to have it made anew"
-        )
 
     def _offset(self, at: int) -> int:
         return self._appender.channel.offsets([self.partition], at, View.WRITTEN)[self.partition]
@@ -259,7 +271,15 @@ class SameOffsetsCopy:
         return max((each.epoch for each in known if each.producer_id == identity), default=-1)
 
 
-def _sequence_of(known: Iterable[ActiveProducer], producer: Producer) -> int:
+def unexpected(copy: TopicPartition, expected: int, found: int) -> str:
+    """Return for people that a copy has got something that is not in its place, and what they can do."""
+    return (
+        f"{copy} goes on at offset {found}, and its source at {expected}: somebody else writes to it, or a marker came "
+        "twice; delete the topic to have it made anew"
+    )
+
+
+def sequence_of(known: Iterable[ActiveProducer], producer: Producer) -> int:
     """Return the next sequence of a producer; of one that is not known, the first: any is taken then."""
     last = (each.last_sequence for each in known if each.producer_id == producer.producer_id)
     return next_sequence(max(last, default=-1), 1)

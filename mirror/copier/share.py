@@ -10,17 +10,21 @@ from dataclasses import replace
 
 from mirror.copier import gaps, links, resume
 from mirror.copier.backoff import Backoff
+from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
 from mirror.copier.mirrored import Mirrored
 from mirror.copier.placing import as_whom, find_places, moved_back, unrecorded, write
 from mirror.copier.resume import Javas, NotYet, Partly, Place, Ready, Refused
+from mirror.copier.same_lane import SameOffsetsLane
+from mirror.copier.same_places import find_same_places
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import StateRecord
+from mirror.same_offsets.chain import producer_of
 
 # How long those are left alone with which nothing can be begun now.
 _FIRST_BACKOFF_SECONDS = 0.2
@@ -29,7 +33,7 @@ _LONGEST_BACKOFF_SECONDS = 5.0
 
 def _is_clean(work: PartitionWork) -> bool:
     """Whether nothing has to be looked up before it goes on."""
-    is_clean = work.handover is not None and work.handover.clean
+    is_clean = work.handover is not None and work.handover.clean and work.pad_limit is None
     return is_clean and resume.changed_target(work) is None and not gaps.is_replaced(work)
 
 
@@ -45,6 +49,8 @@ class Share:
         of what is copied.
     has_news
         whether the driver must hear of a partition before that goes on.
+    filler
+        fills the holes of copies with the source's offsets; None as long as there are no such copies.
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class Share:
         self._skipped: dict[TopicPartition, int] = {}
         self._notes: dict[TopicPartition, str] = {}
         self._troubles: dict[TopicPartition, str] = {}
+        self.filler: HoleFiller | None = None
         self._is_over = threading.Event()
         self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS)
         self._look_at = 0.0
@@ -103,7 +110,7 @@ class Share:
 
         Raises
         ------
-        ConnectionFailed, LeaderUnknown, BrokerRefused
+        KafkaProblem
             if that cannot be done now.
         """
         flow = self._work
@@ -114,7 +121,10 @@ class Share:
         # One of the epoch before may not have ended yet.
         with source.asking, target.asking:
             mirrored = Mirrored(source, flow.mirrors)
-            places = find_places(flow, partitions, source, target, mirrored, self._is_over.is_set)
+            usual = [work for work in partitions if work.pad_limit is None]
+            same = [work for work in partitions if work.pad_limit is not None]
+            places = find_places(flow, usual, source, target, mirrored, self._is_over.is_set)
+            places |= find_same_places(flow, same, source, target)
             if self.transactions:
                 # What is written down about the partitions goes into the first transaction, or a fenced task could
                 # add it.
@@ -169,22 +179,31 @@ class Share:
     def _begin(self, work: PartitionWork, ready: Ready) -> None:
         flow = self._work
         syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
-        producer, sequence = as_whom(flow, work)
-        lane = Lane(
-            work, ready.handover, producer, sequence, syncs, flow.parked_topic, self.transactions, self._mirrored
-        )
+        lane = self._lane(work, ready, syncs)
         lane.merging.largest = self._target.largest_batches.get(work.target.topic, math.inf)
         if self.transactions:
             self.transactions.serve(lane)
         self.lanes.append(lane)
+        if isinstance(lane, SameOffsetsLane) and self.filler is None:
+            self.filler = HoleFiller(flow, self._before_writing)
         # Somebody may wait for its position, so the epoch is not a long one.
         self.has_news |= work.is_paused
         self._skipped[work.source] = ready.skipped_by_match
         self._notes[work.source] = ready.note
 
+    def _lane(self, work: PartitionWork, ready: Ready, syncs: PartitionSyncs | None) -> Lane:
+        flow, mirrored = self._work, self._mirrored
+        if ready.standing is not None:
+            producer = producer_of(flow.flow)
+            return SameOffsetsLane(work, ready.handover, producer, ready.standing, syncs, flow.parked_topic, mirrored)
+        producer, sequence = as_whom(flow, work)
+        return Lane(work, ready.handover, producer, sequence, syncs, flow.parked_topic, self.transactions, mirrored)
+
     def close(self) -> list[PartitionResult]:
         """Return how everything ended, and where the producer of the lanes stands."""
         results = [*self._idle]
+        if self.filler is not None:
+            self.filler.close()
         for work in self.waiting:
             trouble = self._troubles.get(work.source)
             results.append(PartitionResult(self.flow, work.source, work.handover, trouble=trouble))
@@ -196,8 +215,10 @@ class Share:
                     lane.result(),
                     skipped_by_match=self._skipped[lane.work.source],
                     note=self._notes[lane.work.source],
-                    sequence=lane.acknowledged_sequence,
-                    may_arrive_late=not lane.stream.is_settled or lane.doubts is not None,
+                    # What arrives late in a copy with the source's offsets is what is sent again, and refused.
+                    sequence=None if isinstance(lane, SameOffsetsLane) else lane.acknowledged_sequence,
+                    may_arrive_late=not isinstance(lane, SameOffsetsLane)
+                    and (not lane.stream.is_settled or lane.doubts is not None),
                 )
             )
         return results

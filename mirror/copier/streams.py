@@ -15,7 +15,8 @@ from typing import Protocol
 from mirror.copier.backoff import Backoff
 from mirror.copier.links import LARGEST_REQUEST_BYTES, Cluster
 from mirror.kafka import codes, wire
-from mirror.kafka.connection import Connection, ConnectionFailed
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 REQUESTS_IN_FLIGHT = 5
@@ -54,6 +55,9 @@ class Merge(Protocol):
 
     And the other way round: what the broker finds too large goes in smaller batches.
     """
+
+    def follows(self, before: Sequence[Piece], following: Piece) -> bool:
+        """Whether a batch may go out behind those in flight."""
 
     def fits(self, last: Piece, size: int, following: Piece, most_bytes: int) -> bool:
         """Whether ``following`` may join pieces of ``size`` bytes that end with ``last``.
@@ -200,6 +204,11 @@ class Stream:
         """Whether the broker has answered all that was sent to it, and nothing is to be sent."""
         return not self._in_flight and (self.closed or self._held is not None or not self._queue)
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether nothing is in flight, nor to be sent again, nor held back."""
+        return not (self._in_flight or self._failed or self._held or self._perhaps_appended)
+
     def is_stuck(self, now: float) -> bool:
         """Whether it has got nowhere for so long that nothing else should wait for it."""
         if self.trouble is None and self.sender is not None:
@@ -255,6 +264,11 @@ class Stream:
         return None
 
     @property
+    def waiting(self) -> Sequence[Piece]:
+        """All batches that are to be sent; those that were never sent behind those that may have arrived."""
+        return tuple(self._queue)
+
+    @property
     def next_bytes(self) -> int:
         """Size of the next batch to be sent."""
         return len(self._queue[0].content)
@@ -273,6 +287,7 @@ class Stream:
             and self._held is None
             and now >= self.backoff_until
             and (not self._in_flight or (self._pipelined and self._is_proven))
+            and (self._merge is None or self._merge.follows(self._in_flight, self._queue[0]))
             and (
                 self._gate is None
                 or self._gate.lets(self.partition, again=self._perhaps_appended > len(self._in_flight))
@@ -342,6 +357,12 @@ class Stream:
         """Leave its broker alone for a while, longer each time."""
         self.trouble = trouble
         self.backoff_until = time.monotonic() + self._backoff.next_seconds()
+
+    def go_on(self) -> None:
+        """What kept the next batch back is over."""
+        self.trouble = None
+        self._backoff.end()
+        self._wake()
 
     def lost(self, reason: str) -> None:
         """Take back everything in flight: its connection broke, and what became of it is not known."""

@@ -23,16 +23,15 @@ from mirror.copier.task import not_begun
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import LATEST, Channel, View
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.fingerprints import Fingerprints, all_fingerprints
 from mirror.kafka.log import LogWriter, read_batches
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.mm2_trace import Anchor, Mm2Trace, NoAnchor, Pair, find_anchor
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import stamped
 from mirror.model.state_values import Takeover
 
 _TELL_SECONDS = 2.0
-_PROBLEMS = (ConnectionFailed, LeaderUnknown, BrokerRefused)
 
 
 def take_over(work: TaskWork) -> TaskResult:
@@ -61,7 +60,7 @@ def _take_over(work: TaskWork, before: Callable[[], None]) -> TaskResult:
         try:
             ends = look_up(flow, partitions, source, target)
             open_ends = _open_ends(target, partitions)
-        except _PROBLEMS as problem:
+        except KafkaProblem as problem:
             results += [
                 PartitionResult(flow.flow, one.source, one.handover, trouble=str(problem)) for one in partitions
             ]
@@ -104,7 +103,7 @@ def _recorded(flow: FlowWork, place: Ready | NotYet | Refused, before: Callable[
         with contextlib.closing(LogWriter(flow.target_client, alias=flow.flow.target, before=before)) as writer:
             at_ms = int(time.time() * 1000)
             writer.append(flow.state_topic, 0, stamped(place.records, flow.term, at_ms, flow.epoch))
-    except _PROBLEMS as problem:
+    except KafkaProblem as problem:
         return NotYet(str(problem))
     return place
 
@@ -136,7 +135,7 @@ def _place(
     try:
         if is_new and ends.target_start == 0 and not resume.has_records(work, target.channel(), ends):
             return _begin_empty(flow, work, ends, work.mm2)
-    except _PROBLEMS as problem:
+    except KafkaProblem as problem:
         return NotYet(str(problem))
     if is_new and (work.transform is not None or not work.mm2.matches):
         why = "transforms change them" if work.transform is not None else "mirror.takeover = position"
@@ -160,7 +159,7 @@ def _place(
             return _Taking(
                 flow, work, ends, work.mm2, source.channel(), target.channel(), mirrored, progress.seen
             ).place()
-        except (*_PROBLEMS, Undecided) as problem:
+        except (KafkaProblem, Undecided) as problem:
             return NotYet(f"what Java MirrorMaker left cannot be read: {problem}")
         except CorruptBatch as problem:
             return Refused(f"what Java MirrorMaker left on the target cannot be compared with the source: {problem}")

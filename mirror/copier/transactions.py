@@ -20,7 +20,8 @@ from mirror.copier.streams import ANSWER_SECONDS, Stream
 from mirror.copier.work import FlowWork, Slot, SlotEnd
 from mirror.kafka import codes, coordinator
 from mirror.kafka.channel import Channel
-from mirror.kafka.connection import Connection, ConnectionFailed
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 _FIRST_BACKOFF_SECONDS = 0.002

@@ -211,6 +211,8 @@ class PartitionWork:
         whether it is only found out, and recorded, how far it is copied: nothing is appended to its copy.
     is_troubled
         whether something kept it from being copied until now: that it goes on is to be told.
+    pad_limit
+        given for a copy that is to have the source's offsets: so many are filled in a row at most.
     """
 
     flow: Flow
@@ -228,6 +230,7 @@ class PartitionWork:
     sequence: int = 0
     is_paused: bool = False
     is_troubled: bool = False
+    pad_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

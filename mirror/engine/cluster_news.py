@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.channel import Channel
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.kafka.security import UnsupportedSetting
 
 _LOG = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ class _Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class CopiedSince:
     """What is known of one partition, or of the checkpoints of one group in one partition.
 
     Attributes
@@ -83,7 +83,7 @@ class _Count:
             acknowledged.last if acknowledged.count else self.last[1],
         )
 
-    def figures(self, now: float) -> Figures:
+    def figures(self, now: float) -> CopiedSince:
         """Return what is to be said now."""
         recent = [each for each in self.windows if now < each.began + 2 * WINDOW_SECONDS]
         seconds = max(now - min((each.began for each in recent), default=now), WINDOW_SECONDS)
@@ -91,7 +91,7 @@ class _Count:
         for window in recent:
             read.join(window.read)
             acknowledged.join(window.acknowledged)
-        return Figures(
+        return CopiedSince(
             self.records,
             self.bytes,
             sum(each.records for each in recent) / seconds,
@@ -154,7 +154,7 @@ class CopyCounters:
         with self._lock:
             self._rereads = dict(rereads)
 
-    def partitions(self) -> dict[TopicPartition, Figures]:
+    def partitions(self) -> dict[TopicPartition, CopiedSince]:
         """Return what is known of the partitions on the source that this engine has copied."""
         with self._lock:
             return {key: each.figures(self._clock()) for key, each in self._partitions.items()}

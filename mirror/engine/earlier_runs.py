@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from mirror.config.settings import FlowSettings
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.connection import LeaderUnknown
+from mirror.kafka.problems import LeaderUnknown
 from mirror.model.partition import TopicPartition
 
 

@@ -127,7 +127,7 @@ class Election:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if the state topic cannot be read or written now; whether this engine leads is then as it was.
         """
         now = steady_seconds()
@@ -162,7 +162,7 @@ class Election:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if it cannot be written now.
         """
         self._append([record])
@@ -172,7 +172,7 @@ class Election:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if that cannot be written now.
         """
         if self.term is not None and self.claim is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror.copier.work import FlowWork, PartitionWork
-from mirror.engine.flow_runtime import FlowRuntime, Writing
+from mirror.engine.flow_producers import Writing
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.model.flow import Flow
 from mirror.model.state_record import state_topic
 
@@ -22,7 +23,8 @@ def partitions_to_copy(runtimes: Mapping[Flow, FlowRuntime], writing: Mapping[Fl
             target,
             topic_id,
             runtime.handover_of(source),
-            runtime.trace(source),
+            # Nothing is taken over to the source's offsets: a copy that is not empty is refused.
+            runtime.trace(source) if runtime.settings.pad_limit(source.topic) is None else None,
             runtime.settings.transform_of(source.topic),
             target_id,
             runtime.gap_policy(source),
@@ -33,6 +35,7 @@ def partitions_to_copy(runtimes: Mapping[Flow, FlowRuntime], writing: Mapping[Fl
             writing[flow].sequences.get(target, 0),
             runtime.pauses.is_paused(source.topic),
             source in runtime.troubles,
+            runtime.settings.pad_limit(source.topic),
         )
         for flow, runtime in runtimes.items()
         if runtime.is_known and runtime.may_be_copied

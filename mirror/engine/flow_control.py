@@ -42,8 +42,8 @@ from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogTail, LogWriter
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import StateRecord, stamped, state_topic

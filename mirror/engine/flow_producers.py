@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from mirror.config.settings import TransactionSettings
@@ -36,9 +36,9 @@ from mirror.engine.known_producers import (
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, Channel, View
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.coordinator import Unended
 from mirror.kafka.log import LogWriter
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
@@ -89,6 +89,20 @@ class TakenProducers:
     is_first: bool = False
     unended: frozenset[TopicPartition] = frozenset()
     was_used_before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """As whom a flow is written without transactions.
+
+    Attributes
+    ----------
+    sequences
+        the producer's next sequence on each partition of the target that it has written to.
+    """
+
+    producer: Producer | None = None
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class FlowProducers:
@@ -201,7 +215,7 @@ class FlowProducers:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if that cannot be done now.
         """
         if term != self._term:
@@ -248,7 +262,7 @@ class FlowProducers:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if that cannot be done now.
         """
         channel = Channel(self._flow.target, self._client)

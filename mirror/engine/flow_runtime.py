@@ -13,9 +13,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from mirror.config.settings import FlowSettings
-from mirror.control.foreign_records import foreign_reasons
-from mirror.control.gaps import open_gaps_reason
-from mirror.control.tick import MOST_TOLD, TickReport, now_ms, shortened
+from mirror.control.tick import TickReport
 from mirror.copier.work import (
     MOST_SLOT_PATIENCE_SECONDS,
     SLOT_PATIENCE_SECONDS,
@@ -27,12 +25,11 @@ from mirror.copier.work import (
     SlotEnd,
     Throttled,
 )
-from mirror.engine.flow_producers import TakenProducers
+from mirror.engine.flow_producers import TakenProducers, Writing
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
-from mirror.model.counts import are, counted
 from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.gap import Gap
 from mirror.model.mm2_trace import Mm2Trace
@@ -40,8 +37,9 @@ from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, paused_of
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
-from mirror.model.state_values import DataProducer, ForeignWriter, Takeover, stopped_reason
+from mirror.model.state_values import DataProducer, ForeignWriter, Takeover
 from mirror.model.writers import WrittenBy
+from mirror.same_offsets.chain import producer_of
 
 # Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.
 REFUSED_SECONDS = 20.0
@@ -63,20 +61,6 @@ def _alone(
             return method(runtime, *args, **named)
 
     return with_lock
-
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """As whom a flow is written without transactions.
-
-    Attributes
-    ----------
-    sequences
-        the producer's next sequence on each partition of the target that it has written to.
-    """
-
-    producer: Producer | None = None
-    sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -201,15 +185,22 @@ class FlowRuntime:
             )
         self.writers |= {producer.producer_id for _, producer in producers}
         self.writers |= state.writers
+        if self.settings.same_offsets is not None:
+            self.writers.add(producer_of(self.settings.flow).producer_id)
         self.writing = Writing(held.producer)
         self.unfenced, self.fence_troubles = {}, {}
         self.fences_found = held.producer is not None and not (held.is_first or self.was_settled)
         if self.fences_found:
             # Of those not copied yet the engine before may have been about to record the first position.
-            new = (copy for source, copy, *_ in self.partitions if source not in state.positions)
+            new = (
+                copy
+                for source, copy, *_ in self.partitions
+                if source not in state.positions and not self._has_source_offsets(source)
+            )
             known = (
                 TopicPartition(position.target or self.settings.copy_of(source.topic), source.partition)
                 for source, position in state.positions.items()
+                if not self._has_source_offsets(source)
             )
             self.unfenced = dict.fromkeys((*known, *new))
         self.unfenced |= dict.fromkeys(held.unended)
@@ -219,7 +210,7 @@ class FlowRuntime:
         self.to_record.clear()
         self.take_gaps(state)
         self.mm2 = mm2
-        self.takeovers = dict(mm2.certain)
+        self.takeovers = {each: trace for each, trace in mm2.certain.items() if not self._has_source_offsets(each)}
         # The engine before may have been about to take the mark back: after its death only its own marks count, which
         # it sets once its tasks have ended.
         self.handovers = {
@@ -234,6 +225,10 @@ class FlowRuntime:
         self.was_settled = self._counts_marks = False
         self.is_known, self._is_to_be_read_again = True, False
         self.changed()
+
+    def _has_source_offsets(self, source: TopicPartition) -> bool:
+        """Whether a copy is to have the source's offsets: a marker would shift them, and nothing that is late can."""
+        return self.settings.pad_limit(source.topic) is not None
 
     def _is_former(self, position: Position) -> bool:
         """Whether the leader right before this one has marked a position, before this one has copied anything."""
@@ -451,6 +446,8 @@ class FlowRuntime:
         """
         self.mm2 = replace(self.mm2, has_run=self.mm2.has_run or mm2.has_run)
         for source in self.resumed & set(sources):
+            if self._has_source_offsets(source):
+                continue
             if (certain := mm2.certain.get(source)) is not None:
                 self.takeovers[source] = certain
             elif (beyond := mm2.beyond.get(source)) is not None and source in self.handovers:
@@ -528,7 +525,11 @@ class FlowRuntime:
         self.has_looked = True
         if self.is_known and self.fences_found:
             before = {copy for _, copy, *_ in self.partitions}
-            found = (copy for source, copy, *_ in partitions if source not in self.handovers and copy not in before)
+            found = (
+                copy
+                for source, copy, *_ in partitions
+                if source not in self.handovers and copy not in before and not self._has_source_offsets(source)
+            )
             self.unfenced |= dict.fromkeys(found)
             self.fences_found = looked_in not in (None, self.begun)
         if partitions != self.partitions:
@@ -662,6 +663,8 @@ class FlowRuntime:
     @_alone
     def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:
         """Take in where ``producer`` stands on a partition of the target after an epoch without transactions."""
+        if self._has_source_offsets(result.source):
+            return
         if result.records and self.unrefused.get(target) == producer.producer_id:
             # With the first batch of an epoch the target knows of it, and refuses earlier ones.
             del self.unrefused[target]
@@ -795,52 +798,12 @@ class FlowRuntime:
         slots[number] = replace(slots[number], sequences={**slots[number].sequences, **end.sequences})
         self.slots = tuple(slots)
 
-    @_alone
-    def reasons(self) -> tuple[str, ...]:
-        """Return everything that is wrong with the flow now, in words for people."""
-        said: list[str] = [trouble for trouble in (self.copy_trouble, self.takeover_trouble, self.loss) if trouble]
-        said += self.throttles
-        said += self._taking_over()
-        said += shortened(
-            [
-                f"{target} on {self.settings.flow.target} waits until what was sent before can no longer arrive: {why}"
-                for target, why in sorted(self.fence_troubles.items())
-            ]
-        )
-        said += shortened([stopped_reason(source, reason) for source, reason in sorted(self.stopped.items())])
-        said += shortened([f"{sources}: {reason}" for reason, sources in _alike(self.troubles).items()])
-        for report in self.reports.values():
-            said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
-        if self.open_gaps:
-            said.append(open_gaps_reason(self.open_gaps))
-        said += shortened(foreign_reasons(self.foreign, self.settings.flow.target, now_ms(), self.writers))
-        return tuple(dict.fromkeys(said))
-
-    @_alone
-    def first_stopped(self) -> dict[TopicPartition, str]:
-        """Return why partitions are stopped: those that :meth:`reasons` names."""
-        first = sorted(self.stopped)[:MOST_TOLD]
-        return dict(zip(first, shortened([self.stopped[source] for source in first]), strict=True))
-
     @property
     @_alone
     def is_starting(self) -> bool:
         """Whether it is not known yet how the copying goes: there is something to copy, and no epoch has reported."""
         is_done = not self.partitions or (self.is_known and all(self.is_idle(each) for each, *_ in self.partitions))
         return not self.has_reported and not (self.has_looked and is_done)
-
-    @_alone
-    def notes(self) -> tuple[str, ...]:
-        """Return what people should know of the flow although nothing is wrong."""
-        said = [f"{report.name}: {note}" for report in self.reports.values() for note in shortened(report.notes)]
-        if alone := sorted(self.leaders_alone.items()):
-            source, reason = alone[0]
-            said.append(
-                f"{counted(len(alone), 'partition')} {are(len(alone))} read from the leader for now, and "
-                f"not from the closest replica "
-                f"(client.rack): {source}: {reason}"
-            )
-        return tuple(dict.fromkeys(filter(None, (self.weak_fence, self.fence_note, *self.file_notes, *said))))
 
     @_alone
     def take_over(self, result: PartitionResult) -> None:
@@ -854,31 +817,3 @@ class FlowRuntime:
             self.takeovers[result.source] = trace
         self.take_result(result)
         self.changed()
-
-    def _taking_over(self) -> list[str]:
-        """Say how far the takeovers are: of each what is known, and the number of the others."""
-        # Java MirrorMaker's positions of topics that are not copied any more stay for ever.
-        waiting = [source for source, *_ in self.partitions if source in self.takeovers and source not in self.stopped]
-        begun = [(source, taken) for source in waiting if (taken := self.taking.get(source)) and taken.upstream is None]
-        said = shortened(
-            [
-                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen:,} of about "
-                f"{counted(taken.span, 'record')}"
-                for source, taken in begun
-            ]
-        )
-        if len(waiting) > len(begun):
-            rest = len(waiting) - len(begun)
-            said.append(f"{counted(rest, 'partition')} {are(rest)} to be taken over from Java MirrorMaker")
-        return said
-
-
-def _alike(reasons: Mapping[TopicPartition, str]) -> dict[str, str]:
-    """Return who waits for each reason, in order: the first, and how many more."""
-    found: dict[str, list[TopicPartition]] = {}
-    for source, reason in sorted(reasons.items()):
-        found.setdefault(reason, []).append(source)
-    return {
-        reason: f"{sources[0]} (and {len(sources) - 1:,} more)" if len(sources) > 1 else str(sources[0])
-        for reason, sources in found.items()
-    }

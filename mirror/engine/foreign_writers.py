@@ -17,7 +17,7 @@ from mirror.engine.lease import Lease
 from mirror.engine.mirrors import WriterLogs, state_topics
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, KafkaProblem
 from mirror.model.gap import GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
@@ -137,7 +137,7 @@ class ForeignWriters:
                     is_whole=is_before,
                 )
                 looked_at.append((others, source, stretch))
-            except (BrokerRefused, LeaderUnknown, ConnectionFailed) as problem:
+            except KafkaProblem as problem:
                 if not (isinstance(problem, BrokerRefused) and problem.is_gone):
                     # Behind the others: those are looked at meanwhile.
                     self._put_back(others, source, stretch)

@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.tick import now_ms, run_tick
 from mirror.control.topics import create_state_topic
+from mirror.engine import flow_messages
 from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.election import Election, Identity
 from mirror.engine.flow_news import FlowNews
@@ -217,7 +218,11 @@ class FlowLeader:
 
     def _report(self) -> RunReport:
         with self._runtime.lock:
-            reasons, notes, stopped = self._runtime.reasons(), self._runtime.notes(), self._runtime.first_stopped()
+            reasons, notes, stopped = (
+                flow_messages.reasons(self._runtime),
+                flow_messages.notes(self._runtime),
+                flow_messages.first_stopped(self._runtime),
+            )
             copying = "PAUSED" if self._runtime.pauses.pauses_any else "RUNNING"
             state = "DEGRADED" if reasons else "STARTING" if self._runtime.is_starting else copying
         return RunReport(state, reasons, now_ms(), notes, stopped)
@@ -226,7 +231,7 @@ class FlowLeader:
         self._runtime.lease.end()
         if self._election is not None:
             self._election.release(
-                RunReport("STOPPED", (), now_ms(), self._runtime.notes()), is_settled=self._is_settled
+                RunReport("STOPPED", (), now_ms(), flow_messages.notes(self._runtime)), is_settled=self._is_settled
             )
         return 1, ()
 

@@ -14,7 +14,7 @@ from mirror.config.engine_keys import MirroredRecords
 from mirror.config.replication_loops import edges_of, loop_problem
 from mirror.config.settings import FlowSettings
 from mirror.kafka.channel import Channel
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.writer_log import WriterLog
 from mirror.model.loops import left_out
 from mirror.model.state_record import state_topic

@@ -64,7 +64,7 @@ def read_traces(settings: FlowSettings, state: FlowState, target: Cluster, *, ma
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if its topics cannot be read.
     """
     positions = _positions(settings)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from mirror.config.errors import ConfigError
 from mirror.config.properties import read
-from mirror.kafka.cluster_errors import ClusterUnreachable
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ClusterUnreachable, ConnectionFailed
 from mirror.kafka.security import UnsupportedSetting
 from mirror.model.flow import Flow
 

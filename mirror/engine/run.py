@@ -45,10 +45,9 @@ from mirror.engine.start_check import chosen_flows, cluster_ids, same_cluster
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.connecting import is_refusal
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogWriter
+from mirror.kafka.problems import ClusterUnreachable, KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import stamped, state_topic
@@ -358,7 +357,7 @@ class Engine:
             try:
                 with closing(LogWriter(runtime.settings.target_producer, alias=flow.target)) as writer:
                     writer.append(state_topic(flow.source), 0, stamped(records, runtime.term, now_ms()))
-            except (ConnectionFailed, LeaderUnknown, BrokerRefused) as problem:
+            except KafkaProblem as problem:
                 logger_of(flow).warning("the next start compares what lies behind its positions: %s", problem)
 
     # The copy: rolling epochs.

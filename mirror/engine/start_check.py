@@ -11,7 +11,7 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.topics import lacking_brokers
 from mirror.engine.refusals import TooFewBrokers, refused_offsets
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.problems import ClusterError
 from mirror.model.flow import Flow
 
 _TICK_SECONDS = 0.1
@@ -89,6 +89,6 @@ def _require_brokers(cluster: Cluster, settings: MirrorSettings, flows: Sequence
         if lacking is not None:
             key, problem = lacking
             file = read(settings.path)
-            forms = (f"{each}.{key}", key, f"{each.flow.target}.{key}")
+            forms = (f"{each.flow}.{key}", key, f"{each.flow.target}.{key}")
             given = next((form for form in forms if file.line_of(form) is not None), key)
             raise TooFewBrokers(settings.path, file.line_of(given), given, problem)

@@ -10,7 +10,7 @@ is a problem, named with file and key, and keeps the run from being PASS.
     ``{"step", "verdict": PASS|FAIL|UNKNOWN, "reasons": [text], "facts": {...}}``. The report reads these facts wherever
     they stand (a later step's over an earlier one's), and shows every other single value beside its step::
 
-        "clusters":   [{"alias", "cluster_id", "bootstrap_servers", "brokers"}]               Cluster
+        "clusters":   [{"alias", "cluster_id", "bootstrap_servers", "brokers"}]               RunCluster
         "versions":   {name: text}                                                             e.g. kafka, java
         "totals":     {"acked", "mirrored", "stranded", "lost", "duplicated", "reordered",
                        "altered", "indeterminate": records or null}                            Totals
@@ -55,12 +55,12 @@ from mirror.evidence.journal import Entry, Event, JournalReading, read_journal
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory, read_json
 from mirror.evidence.run_model import (
-    Cluster,
     Failback,
     Failover,
     FaultInterval,
     Finding,
     RehearsedGroup,
+    RunCluster,
     RunSettings,
     StepEvidence,
     StepSettings,
@@ -100,7 +100,7 @@ class Evidence:
     journal: JournalReading
     fault: FaultInterval | None
     lag: pd.DataFrame
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[RunCluster, ...]
     versions: Mapping[str, str]
     totals: Totals | None
     findings: tuple[Finding, ...]
@@ -188,7 +188,7 @@ class _Parts:
     """Collects the agreed facts out of outcomes, in the order of the steps."""
 
     def __init__(self, problems: list[str]) -> None:
-        self.clusters: tuple[Cluster, ...] = ()
+        self.clusters: tuple[RunCluster, ...] = ()
         self.versions: dict[str, str] = {}
         self.totals: Totals | None = None
         self.findings: list[Finding] = []
@@ -212,7 +212,7 @@ class _Parts:
     def _clusters(self, facts: Facts) -> None:
         if "clusters" in facts:
             self.clusters = tuple(
-                Cluster(
+                RunCluster(
                     alias=cluster.text("alias"),
                     cluster_id=cluster.text("cluster_id"),
                     bootstrap_servers=cluster.text("bootstrap_servers"),

@@ -86,7 +86,7 @@ class RunSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class RunCluster:
     """A cluster of the run."""
 
     alias: str

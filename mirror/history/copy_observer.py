@@ -14,15 +14,14 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import LATEST, Channel
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail
+from mirror.kafka.problems import KafkaProblem, LeaderUnknown
 from mirror.model import connect_offsets
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 
 #: What can keep a look from its answer.
-PROBLEMS = (ConnectionFailed, BrokerRefused, LeaderUnknown)
 
 _NOTHING_LEFT = "no replicator has left positions or offset syncs of this flow"
 
@@ -78,7 +77,7 @@ class CopyObserver:
                 return FlowStatus(flow, "STOPPED", (_NOTHING_LEFT,), ())
             copies = {each: TopicPartition(self._settings.copy_of(each.topic), each.partition) for each in known}
             told, _ = self._channel("target").find_offsets(copies.values(), LATEST)
-        except PROBLEMS as problem:
+        except KafkaProblem as problem:
             self._forget("target")
             return FlowStatus(flow, "FAILED", (str(problem),), ())
         copy_ends = {source: told[copy] for source, copy in copies.items() if copy in told}
@@ -86,7 +85,7 @@ class CopyObserver:
         source_ends: dict[TopicPartition, int] = {}
         try:
             source_ends, _ = self._channel("source").find_offsets(known, LATEST)
-        except PROBLEMS as problem:
+        except KafkaProblem as problem:
             self._forget("source")
             reasons = (str(problem),)
         syncs = {} if self._settings.exactly_once else self._syncs

@@ -14,10 +14,11 @@ from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.control.status import FlowObserver
 from mirror.control.tick import now_ms
-from mirror.history.copy_observer import PROBLEMS, CopyObserver
+from mirror.history.copy_observer import CopyObserver
 from mirror.history.samples import Sample, SourceLog
 from mirror.history.store import HistoryWriter
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, topic_settings
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.cliff import RETENTION_KEYS, Retention
 from mirror.model.partition import TopicPartition
 
@@ -68,7 +69,7 @@ class FlowRecorder:
         ends: dict[TopicPartition, int] = {}
         try:
             ends, _ = self._source().find_offsets(sources, LATEST)
-        except PROBLEMS:
+        except KafkaProblem:
             self.close()
         return tuple(
             replace(
@@ -88,7 +89,7 @@ class FlowRecorder:
             channel = self._source()
             starts, _ = channel.find_offsets(sources, EARLIEST)
             told = topic_settings(channel, {each.topic for each in starts}, RETENTION_KEYS)
-        except PROBLEMS:
+        except KafkaProblem:
             self.close()
             return {}
         kept = {topic: Retention.of(settings) for topic, settings in told.items()}

@@ -10,7 +10,7 @@ from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeA
 
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import AccessDenied
+from mirror.kafka.problems import AccessDenied
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 
 _ANY = 1

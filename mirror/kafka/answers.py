@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kafka import errors as client_errors
 
-from mirror.kafka.cluster_errors import AccessDenied, ClusterError
+from mirror.kafka.problems import AccessDenied, ClusterError
 
 K = TypeVar("K")
 

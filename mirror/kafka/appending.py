@@ -17,8 +17,9 @@ from kafka.protocol.producer.transaction import WriteTxnMarkersRequest, WriteTxn
 from mirror.kafka import wire
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel
-from mirror.kafka.connection import BrokerRefused, Connection, ConnectionFailed
+from mirror.kafka.connection import Connection
 from mirror.kafka.coordinator import framed
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.kafka.versions import PRODUCE
 from mirror.model.partition import TopicPartition
 

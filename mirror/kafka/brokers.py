@@ -12,8 +12,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.cluster_model import ConfigEntry, config_entries
+from mirror.kafka.problems import ClusterError
 
 #: Requests by which clients take part in groups of the newer kinds, and by which transactions are listed.
 CONSUMER_GROUP_HEARTBEAT: Final = 68

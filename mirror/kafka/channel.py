@@ -24,7 +24,8 @@ from mirror.kafka import codes, topic_ids
 from mirror.kafka.batch import Producer
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import Connections, EventLoop, diagnosed, explained, in_words, is_refusal
-from mirror.kafka.connection import BrokerRefused, Connection, ConnectionFailed, LeaderUnknown
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.security import arguments_of
 from mirror.kafka.versions import FETCH, INIT_PRODUCER_ID, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH, Versions
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
@@ -192,7 +193,7 @@ class Channel:
 
         Raises
         ------
-        LeaderUnknown, BrokerRefused, ConnectionFailed
+        KafkaProblem
             if any of them cannot be told: a list that could be short is not returned.
         """
         wanted = list(partitions)

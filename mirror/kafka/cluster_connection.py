@@ -27,7 +27,6 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, retry_if_resu
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.answers import LEFT_OUT, Answer, Found, K, V, found_of, refusal_of
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.cluster_errors import AccessDenied, ClusterError, ClusterUnreachable
 from mirror.kafka.connecting import (
     NOBODY_LISTENS,
     CertificateRefused,
@@ -39,6 +38,7 @@ from mirror.kafka.connecting import (
     is_nobodys_name,
     is_refusal,
 )
+from mirror.kafka.problems import AccessDenied, ClusterError, ClusterUnreachable
 from mirror.kafka.security import arguments_of, client_arguments
 from mirror.kafka.versions import ALWAYS, misfit
 

@@ -24,8 +24,8 @@ from mirror.kafka.answers import (
     spelled,
 )
 from mirror.kafka.cluster_connection import ClusterConnection
-from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.cluster_model import GroupDescription, GroupListing, GroupPosition
+from mirror.kafka.problems import ClusterError
 from mirror.kafka.versions import FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition, by_topic

@@ -11,13 +11,13 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from mirror.kafka import codes, wire
+from mirror.kafka import wire
 from mirror.kafka.buffers import BufferPool
 from mirror.kafka.connecting import in_words
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
+from mirror.kafka.problems import ConnectionFailed
 from mirror.kafka.versions import Versions, misfit
-from mirror.model.portable import Portable
 
 _HOT_SILENCE_SECONDS = 30.0
 # A frame that arrives slowly is waited for so long before other connections get their turn.
@@ -28,52 +28,6 @@ _TLS_PIECE = 1 << 18
 # A busy machine can make a short line look long, once or twice.
 _PINGS = 4
 _SHORT_SECONDS = 0.005
-
-
-class ConnectionFailed(Exception):
-    """A broker could not be reached or hung up; names the cluster, the broker and the reason.
-
-    Attributes
-    ----------
-    alias
-        the cluster's; empty if it is not about one.
-    is_refusal
-        whether a broker answered, and let nobody in with these credentials.
-    """
-
-    def __init__(self, text: str, alias: str = "", *, is_refusal: bool = False) -> None:
-        super().__init__(text)
-        self.alias, self.is_refusal = alias, is_refusal
-
-
-class LeaderUnknown(Exception):
-    """A partition has no leader now, or does not exist."""
-
-
-class BrokerRefused(Portable):
-    """A broker answered a request with an error: ``what`` was asked, ``error`` is kafka-python's class for it."""
-
-    def __init__(self, what: str, error: type[BaseException]) -> None:
-        """Name what was asked and the protocol error."""
-        code = getattr(error, "errno", None)
-        super().__init__(f"{what}: {error.__name__ if code is None else codes.name(code)}")
-        self.what = what
-        self.error = error
-
-    @property
-    def is_denied(self) -> bool:
-        """Whether rights are lacking."""
-        return self.code in codes.DENIED
-
-    @property
-    def code(self) -> int | None:
-        """The error's number in the protocol; None if it was not told with one."""
-        return getattr(self.error, "errno", None)
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether what was asked for is not there any more: offsets that the log has no longer, or the topic."""
-        return getattr(self.error, "errno", None) in (codes.OFFSET_OUT_OF_RANGE, codes.UNKNOWN_TOPIC)
 
 
 class Connection:

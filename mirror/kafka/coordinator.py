@@ -24,7 +24,7 @@ from kafka.protocol.producer import (
 from mirror.kafka import codes
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.kafka.versions import ADD_PARTITIONS_TO_TXN, END_TXN, FIND_COORDINATOR, INIT_PRODUCER_ID
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import kafka.errors
 
-from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.connecting import in_words
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import KafkaProblem
 
 
 def told(error: BaseException) -> str:
     """Return what an error says."""
-    if isinstance(error, BrokerRefused | ConnectionFailed | LeaderUnknown | ClusterError):
+    if isinstance(error, KafkaProblem):
         return str(error)
     if isinstance(error, OSError | kafka.errors.KafkaError):
         return in_words(error)

@@ -22,9 +22,9 @@ from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import Channel
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.failures import told
 from mirror.kafka.log import LogReader
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.security import client_arguments
 from mirror.model.ledger import digest, encode_content
 from mirror.model.partition import TopicPartition

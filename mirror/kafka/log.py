@@ -14,7 +14,8 @@ from mirror.clock import steady_seconds
 from mirror.kafka import batch, topic_ids, wire
 from mirror.kafka.batch import PLAIN, CorruptBatch, Header, Producer, Record, UnsupportedMagic
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View, topic_settings
-from mirror.kafka.connection import BrokerRefused, Connection, ConnectionFailed
+from mirror.kafka.connection import Connection
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.versions import PRODUCE
 from mirror.model.partition import TopicPartition
@@ -142,7 +143,7 @@ class LogReader:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             as :meth:`fetch`, and when nothing comes although the end is not reached.
         """
         moved_at, position = time.monotonic(), self.position
@@ -173,7 +174,7 @@ def read_batches(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the range cannot be read whole.
     """
     for found, header in LogReader(channel, partition, start).read_to(end, read_committed=read_committed):
@@ -191,7 +192,7 @@ def holds_record(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if it cannot be read.
     """
     first = channel.offsets([partition], EARLIEST)[partition]
@@ -223,7 +224,7 @@ def read_stretches(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the stretches cannot be read whole.
     """
     wanted = deque(stretch for stretch in stretches if stretch[1] > stretch[0])
@@ -283,7 +284,7 @@ def read_records(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the range cannot be read whole.
     CorruptBatch
         if a batch cannot be decoded.
@@ -439,7 +440,7 @@ class LogTail:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if that cannot be read; what was not returned comes with a later poll.
         """
         began = steady_seconds()

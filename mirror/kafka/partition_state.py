@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsReque
 from kafka.protocol.metadata import MetadataRequest
 
 from mirror.kafka.channel import LATEST, Channel, View, topic_settings
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.partition import TopicPartition, by_topic
 
 _UNSUPPORTED_VERSION = 35

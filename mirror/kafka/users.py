@@ -14,7 +14,7 @@ from kafka.protocol.admin import (
 )
 
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.problems import ClusterError
 from mirror.model.acl import QuotaEntity, QuotaKey
 
 _Reply: TypeAlias = tuple[int, str | None, Any]

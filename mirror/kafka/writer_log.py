@@ -5,8 +5,8 @@ from __future__ import annotations
 from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
-from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogReader
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import CopiedTopics, KnownWriters, take_in
@@ -39,7 +39,7 @@ class WriterLog:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if that cannot be read; what was known stays.
         """
         if not channel.has_topic(self.topic):

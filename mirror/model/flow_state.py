@@ -497,6 +497,7 @@ class FlowState:
             position.downstream,
             tuple(sparse_map for _, sparse_map in sorted(self.sparse_maps.get(source, {}).items())),
             is_pruned=min(chunks, default=0) > 0,
+            same_offsets=position.same_offsets,
         )
 
     def dead_chunks(self, source: TopicPartition, target_start: int) -> DeadChunks | None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from mirror.model.mm2_trace import Pair
 from mirror.model.packed_runs import packed, unpacked
-from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation
+from mirror.model.translation import Bounded, Exact, NotMirrored, Same, TooOld, Translation
 
 
 class Run(NamedTuple):
@@ -316,6 +316,8 @@ class OffsetMap:
     is_pruned
         whether runs before the first were forgotten, because the target has nothing of them any more. A position among
         them leads to the first run; back, nothing is known of what was read before it.
+    same_offsets
+        whether the copy has the source's offsets: where it has no record, readers pass what fills the offset.
     """
 
     origin: int
@@ -325,6 +327,15 @@ class OffsetMap:
     downstream_next: int
     sparse_maps: tuple[SparseOffsetMap, ...] = ()
     is_pruned: bool = False
+    same_offsets: bool = False
+
+    @property
+    def expected_runs(self) -> Runs:
+        """Where each record is to lie; with the source's offsets that does not depend on what is on record."""
+        end = min(self.upstream_next, self.downstream_next)
+        if not self.same_offsets or end <= self.origin:
+            return self.runs
+        return Runs.of([Run(self.origin, self.origin, end - self.origin)])
 
     def translate(self, position: int) -> Translation:
         """Return where a reader at upstream ``position`` goes on downstream: at the first copied record not before it.
@@ -334,6 +345,8 @@ class OffsetMap:
         """
         if position > self.upstream_next:
             return Bounded(self.downstream_next, position - self.upstream_next)
+        if self.same_offsets and self.origin <= position <= self.downstream_next:
+            return Same(position)
         for sparse_map in self.sparse_maps:
             if sparse_map.start <= position < sparse_map.end:
                 return sparse_map.translate(position)

@@ -73,6 +73,8 @@ class Position:
         far the partition is copied.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
+    same_offsets
+        whether the copy has the source's offsets, since its first record.
     """
 
     upstream: int
@@ -94,6 +96,7 @@ class Position:
     uncompared: Stretch | None = None
     next_batch: NextBatch | None = field(default=None, compare=False)
     unknown: str = ""
+    same_offsets: bool = False
 
     @property
     def copy_id(self) -> CopyId:
@@ -122,6 +125,8 @@ class Position:
         }
         if self.settled and self.settled_in >= 0:
             value["settled_in"] = self.settled_in
+        if self.same_offsets:
+            value["same_offsets"] = True
         if self.uncompared is not None:
             value["uncompared"] = [self.incarnation, *self.uncompared]
         if self.next_batch is not None:

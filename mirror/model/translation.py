@@ -17,6 +17,11 @@ class Exact:
 
 
 @dataclass(frozen=True, slots=True)
+class Same(Exact):
+    """The upstream position itself: the copy has the source's offsets, and has reached it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Bounded:
     """A safe downstream position that lies before the exact one, which is not known (yet).
 
@@ -67,6 +72,8 @@ class Translator(Protocol):
 def describe(translation: Translation) -> str:
     """Return the outcome in words, for a table or a report."""
     match translation:
+        case Same():
+            return "same"
         case Exact(downstream):
             return f"exactly {downstream}"
         case Bounded(downstream, behind_records):

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from mirror.control.flow_status import PartitionStatus, State
-from mirror.engine.copy_counters import Figures
+from mirror.engine.copy_counters import CopiedSince
 from mirror.history.kept import Kept
 from mirror.model.copied import Ages
 from mirror.model.partition import TopicPartition
@@ -32,7 +32,7 @@ NEW: Final = "kafka_connect_plugins_"
 Labels = Mapping[str, str]
 
 
-def _of(ages: Callable[[Figures], Ages], value: Callable[[Ages], float]) -> Callable[[Figures], float]:
+def _of(ages: Callable[[CopiedSince], Ages], value: Callable[[Ages], float]) -> Callable[[CopiedSince], float]:
     return lambda figures: value(ages(figures))
 
 
@@ -46,7 +46,7 @@ def _statistics(name: str, what: str) -> dict[str, tuple[Callable[[Ages], float]
     }
 
 
-_SOURCE: Final[Mapping[str, tuple[Callable[[Figures], float], str]]] = {
+_SOURCE: Final[Mapping[str, tuple[Callable[[CopiedSince], float], str]]] = {
     "record_count": (lambda one: one.records, "records copied since this engine started"),
     "record_rate": (lambda one: one.record_rate, "records copied a second"),
     "byte_count": (lambda one: one.bytes, "bytes copied since this engine started, as batches on the wire"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mirror.control.flow_status import FlowStatus
-from mirror.engine.copy_counters import Figures
+from mirror.engine.copy_counters import CopiedSince
 from mirror.history.kept import Kept
 from mirror.model.copied import Ages
 from mirror.model.flow import Flow
@@ -47,7 +47,7 @@ class FlowView:
     has_reported: bool = False
     stopped: Mapping[TopicPartition, str] = field(default_factory=dict)
     copies: Mapping[TopicPartition, TopicPartition] = field(default_factory=dict)
-    figures: Mapping[TopicPartition, Figures] = field(default_factory=dict)
+    figures: Mapping[TopicPartition, CopiedSince] = field(default_factory=dict)
     checkpoints: Mapping[tuple[str, TopicPartition], Ages] = field(default_factory=dict)
     rereads: Mapping[str, int] = field(default_factory=dict)
     status: FlowStatus | None = None

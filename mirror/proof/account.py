@@ -17,7 +17,7 @@ from mirror.model.ledger import SendStatus
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.delivery import Route
-from mirror.proof.evidence import Gap, with_gaps
+from mirror.proof.evidence import MissingEvidence, with_gaps
 from mirror.proof.findings import MOST_EXAMPLES
 from mirror.proof.tables import small_table
 
@@ -112,7 +112,7 @@ class Account:
     unsettled: tuple[Unsettled, ...]
     indeterminate_found: int
     indeterminate_absent: int
-    gaps: tuple[Gap, ...]
+    gaps: tuple[MissingEvidence, ...]
 
     def records(self, fate: Fate) -> int:
         """Return how many records met a fate."""
@@ -154,7 +154,7 @@ def settle_account(
     sides: Sides,
     *,
     listed: DataFrame | None = None,
-    gaps: Sequence[Gap] = (),
+    gaps: Sequence[MissingEvidence] = (),
 ) -> Account:
     """Account for every acknowledged record: three Spark jobs.
 
@@ -266,9 +266,9 @@ def _indeterminate(rows: Sequence[Row], *, is_found: bool) -> int:
     )
 
 
-def _ledger_gaps(rows: Sequence[Row], *, twice: int) -> list[Gap]:
+def _ledger_gaps(rows: Sequence[Row], *, twice: int) -> list[MissingEvidence]:
     gaps = [
-        Gap(
+        MissingEvidence(
             f"{row['cluster']} {row['topic']}",
             f"{counted(row['records'], 'record')} {'was' if row['records'] == 1 else 'were'} sent to a "
             f"cluster that the account does not know",
@@ -277,5 +277,7 @@ def _ledger_gaps(rows: Sequence[Row], *, twice: int) -> list[Gap]:
         if row["status"] == SendStatus.ACKED.value and row["fate"] is None
     ]
     if twice:
-        gaps.append(Gap("the ledger of sends", f"holds {twice} ids more than once: two producers had the same name"))
+        gaps.append(
+            MissingEvidence("the ledger of sends", f"holds {twice} ids more than once: two producers had the same name")
+        )
     return gaps

@@ -35,7 +35,7 @@ from pyspark.storagelevel import StorageLevel
 from mirror.model.ledger import Column as LedgerColumn
 from mirror.model.ledger import SendStatus
 from mirror.model.partition import TopicPartition
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.findings import (
     AT_LEAST_ONCE,
     MOST_EXAMPLES,
@@ -128,7 +128,7 @@ def judge_logs(
     routes: Sequence[Route],
     *,
     tolerated: Set[Anomaly] = NOTHING_TOLERATED,
-    gaps: Sequence[Gap] = (),
+    gaps: Sequence[MissingEvidence] = (),
 ) -> Delivery:
     """Judge the logs of ``routes`` by what was sent: two Spark jobs.
 
@@ -170,7 +170,7 @@ def judge_groups(
     standing: Standing,
     *,
     tolerated: Set[Anomaly] = AT_LEAST_ONCE,
-    gaps: Sequence[Gap] = (),
+    gaps: Sequence[MissingEvidence] = (),
 ) -> Delivery:
     """Judge what groups were handed by what the logs hold, what was sent, and where they stand: two Spark jobs.
 
@@ -490,7 +490,7 @@ def _absent_cases(in_logs: DataFrame) -> DataFrame:
     return in_logs.where("producer is not null and not was_read").select(*_LOG, "group", case.alias("case"))
 
 
-def _findings(cases: DataFrame, tolerated: Set[Anomaly], gaps: Sequence[Gap]) -> tuple[Finding, ...]:
+def _findings(cases: DataFrame, tolerated: Set[Anomaly], gaps: Sequence[MissingEvidence]) -> tuple[Finding, ...]:
     """Return the cases counted per anomaly and partition, with the worst of each."""
     kind = ["group", *_LOG, "anomaly"]
     same = Window.partitionBy(*kind)
@@ -509,7 +509,7 @@ def _findings(cases: DataFrame, tolerated: Set[Anomaly], gaps: Sequence[Gap]) ->
     )
 
 
-def _finding(rows: Sequence[Row], tolerated: Set[Anomaly], gaps: Sequence[Gap]) -> Finding:
+def _finding(rows: Sequence[Row], tolerated: Set[Anomaly], gaps: Sequence[MissingEvidence]) -> Finding:
     first = rows[0]
     anomaly = Anomaly(first["anomaly"])
     partition = TopicPartition(first["topic"], first["partition"])

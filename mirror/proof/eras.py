@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 
 from mirror.proof.delivery import Place, Route
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.findings import NOTHING_TOLERATED, Anomaly, Delivery, Era, Finding, merge
 from mirror.proof.shared_logs import judge_by_origin
 
@@ -43,7 +43,7 @@ def judge_by_era(
     *,
     shared: Set[Place],
     replaced: Sequence[Replaced] = (),
-    gaps: Sequence[Gap] = (),
+    gaps: Sequence[MissingEvidence] = (),
 ) -> Delivery:
     """Judge logs as `judge_by_origin` does, the records of each era apart where what they were sent to was replaced."""
     judged = []

@@ -18,7 +18,7 @@ from mirror.parts import LAST, NUMBER, ROWS_BEFORE, WRITER, join_parts
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class MissingEvidence:
     """Evidence that is missing: where (a file, a partition of a cluster) and what about it.
 
     ``log`` is the cluster and partition whose log was not read to its end; None for a gap of the ledger.
@@ -39,7 +39,7 @@ class Parts:
 
     paths: tuple[Path, ...]
     rows: int
-    gaps: tuple[Gap, ...]
+    gaps: tuple[MissingEvidence, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def inspect_parts(directory: Path, *, is_closed: bool = True) -> Parts:
     A directory that is not there, or holds nothing, is a gap: nobody wrote what was to be judged. Unless it
     ``is_closed``, writers may lack their last part.
     """
-    gaps: list[Gap] = []
+    gaps: list[MissingEvidence] = []
     by_writer: defaultdict[str, list[_Part]] = defaultdict(list)
     for path in sorted(directory.glob("[!.]*.parquet")):
         try:
@@ -66,24 +66,26 @@ def inspect_parts(directory: Path, *, is_closed: bool = True) -> Parts:
             part = _Part(path, int(facts[NUMBER]), int(facts[ROWS_BEFORE]), metadata.num_rows, facts[LAST] == b"true")
             by_writer[facts[WRITER].decode()].append(part)
         except (pa.ArrowException, OSError, KeyError) as problem:
-            gaps.append(Gap(str(path), f"cannot be read ({type(problem).__name__}: {problem})"))
+            gaps.append(MissingEvidence(str(path), f"cannot be read ({type(problem).__name__}: {problem})"))
     if not by_writer and not gaps:
-        gaps.append(Gap(str(directory), "holds no parts"))
+        gaps.append(MissingEvidence(str(directory), "holds no parts"))
     for writer, parts in sorted(by_writer.items()):
         gaps += _gaps_of(writer, sorted(parts, key=lambda part: part.number), is_closed=is_closed)
     found = [part for parts in by_writer.values() for part in parts]
     return Parts(tuple(part.path for part in found), sum(part.rows for part in found), tuple(gaps))
 
 
-def _gaps_of(writer: str, parts: list[_Part], *, is_closed: bool) -> Iterable[Gap]:
+def _gaps_of(writer: str, parts: list[_Part], *, is_closed: bool) -> Iterable[MissingEvidence]:
     expected_rows = 0
     for expected, part in enumerate(parts):
         if part.number != expected or part.rows_before != expected_rows:
-            yield Gap(str(part.path), f"part {expected} of {writer} is missing, or holds other rows than it held")
+            yield MissingEvidence(
+                str(part.path), f"part {expected} of {writer} is missing, or holds other rows than it held"
+            )
             return
         expected_rows += part.rows
     if is_closed and not parts[-1].is_last:
-        yield Gap(
+        yield MissingEvidence(
             str(parts[-1].path),
             f"the ledger of {writer} was not closed: what it did after this part (about a second) is not written down",
         )
@@ -104,6 +106,6 @@ def read_parts(spark: SparkSession, parts: Parts, schema: StructType) -> DataFra
     return spark.read.schema(schema).parquet(*(str(path) for path in parts.paths))
 
 
-def with_gaps(verdict: Verdict, gaps: Iterable[Gap]) -> Verdict:
+def with_gaps(verdict: Verdict, gaps: Iterable[MissingEvidence]) -> Verdict:
     """Return the verdict that stands when evidence is missing: a PASS becomes UNKNOWN, a FAIL stays what it is."""
     return Verdict.UNKNOWN if verdict is Verdict.PASS and any(True for _ in gaps) else verdict

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.proof.delivery import Place
-from mirror.proof.evidence import Gap, Parts, inspect_parts, joined, read_parts
+from mirror.proof.evidence import MissingEvidence, Parts, inspect_parts, joined, read_parts
 from mirror.proof.log_reader import LogRange, discard_logs, gaps_of, logs_frame, read_logs
 from mirror.proof.schemas import COMMITS_SCHEMA, READS_SCHEMA, SENDS_SCHEMA
 from mirror.spark import spark_session
@@ -37,7 +37,7 @@ class FinalRead:
     reads: DataFrame
     commits: DataFrame
     logs: DataFrame
-    gaps: tuple[Gap, ...]
+    gaps: tuple[MissingEvidence, ...]
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def final_read(
     spark = spark_session("proof")
     work.mkdir(parents=True, exist_ok=True)
     ranges: list[LogRange] = []
-    gaps: list[Gap] = []
+    gaps: list[MissingEvidence] = []
     for alias in sorted({place.cluster for place in places}):
         found, missing = _ranges(clusters[alias], [place.topic for place in places if place.cluster == alias])
         ranges += [replace(each, read_committed=read_committed) for each in found]
@@ -96,14 +96,20 @@ def final_read(
         discard_logs(outcomes)
 
 
-def _ranges(settings: ClusterSettings, topics: Sequence[str]) -> tuple[list[LogRange], list[Gap]]:
+def _ranges(settings: ClusterSettings, topics: Sequence[str]) -> tuple[list[LogRange], list[MissingEvidence]]:
     with Cluster.connect(settings) as cluster:
         described = cluster.topics(topics)
         partitions = [partition for topic in described.values() for partition in topic.topic_partitions]
         starts, ends = cluster.offsets(partitions, "earliest"), cluster.offsets(partitions, "latest")
-    gaps = [Gap(f"{settings.alias} {topic}", "the topic is not there") for topic in topics if topic not in described]
+    gaps = [
+        MissingEvidence(f"{settings.alias} {topic}", "the topic is not there")
+        for topic in topics
+        if topic not in described
+    ]
     gaps += [
-        Gap(f"{settings.alias} {partition}", f"its offsets are not known: {problem}", (settings.alias, partition))
+        MissingEvidence(
+            f"{settings.alias} {partition}", f"its offsets are not known: {problem}", (settings.alias, partition)
+        )
         for partition, problem in {**starts.problems, **ends.problems}.items()
     ]
     known = [partition for partition in partitions if partition in starts and partition in ends]

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.evidence import Gap, with_gaps
+from mirror.proof.evidence import MissingEvidence, with_gaps
 
 MOST_EXAMPLES = 20
 
@@ -106,7 +106,7 @@ class Delivery:
 
     counts: tuple[PartitionCount, ...]
     findings: tuple[Finding, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[MissingEvidence, ...]
 
     @property
     def verdict(self) -> Verdict:

@@ -30,7 +30,7 @@ from mirror.model.progress import Watch, nobody
 from mirror.model.stretches import Stretch, hold, united
 from mirror.model.transforms.chain import TopicTransform
 from mirror.parts import arrow_schema
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.schemas import LOGS_SCHEMA
 from mirror.proof.spark_progress import in_tasks
 
@@ -59,6 +59,8 @@ class LogRange:
         What the records are put through before they are looked at: the source of a flow that changes them.
     left_out
         Producer ids whose records are passed over: the copies of other flows, which the flow does not copy on.
+    reserved_key
+        The key of tombstones that fill offsets: no records of anybody; None if there are none.
     stretches
         What of the range is to be read, in order; all of it if it is None.
     with_keys
@@ -75,6 +77,7 @@ class LogRange:
     read_committed: bool = False
     transform: TopicTransform | None = None
     left_out: frozenset[int] = frozenset()
+    reserved_key: bytes | None = None
     stretches: tuple[Stretch, ...] | None = None
     with_keys: bool = False
     beyond: int = 0
@@ -125,12 +128,12 @@ class LogOutcome:
     size_bytes: int = 0
 
     @property
-    def gap(self) -> Gap | None:
+    def gap(self) -> MissingEvidence | None:
         """Return what is missing of the evidence, if anything is."""
         if self.problem is None:
             return None
         where = f"{self.cluster} {self.partition} [{self.start}, {self.end})"
-        return Gap(where, f"was not read to the end: {self.problem}", (self.cluster, self.partition))
+        return MissingEvidence(where, f"was not read to the end: {self.problem}", (self.cluster, self.partition))
 
 
 def log_rows(cluster: str, partition: TopicPartition, records: Iterable[Record]) -> Iterator[tuple[Any, ...]]:
@@ -215,6 +218,8 @@ class _Records:
                     self.size_bytes += len(content)
                 is_whole = hold(stretches, header.base_offset, header.next_offset)
                 for record in batch.records(content):
+                    if record.value is None and record.key is not None and record.key == wanted.reserved_key:
+                        continue
                     if is_whole or hold(stretches, record.offset, record.offset + 1):
                         yield record
 
@@ -286,7 +291,7 @@ def read_logs(
     return tuple(in_tasks(spark, ordered, read, "reading records", watch))
 
 
-def gaps_of(outcomes: Iterable[LogOutcome]) -> tuple[Gap, ...]:
+def gaps_of(outcomes: Iterable[LogOutcome]) -> tuple[MissingEvidence, ...]:
     """Return what is missing of the logs."""
     return tuple(gap for outcome in outcomes if (gap := outcome.gap) is not None)
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 
 from mirror.proof.delivery import Place, Route, judge_logs
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.findings import Anomaly, Delivery, merge
 
 
@@ -22,7 +22,7 @@ def judge_by_origin(
     *,
     shared: Set[Place],
     tolerated: Set[Anomaly],
-    gaps: Sequence[Gap] = (),
+    gaps: Sequence[MissingEvidence] = (),
 ) -> Delivery:
     """Judge logs as `mirror.proof.delivery.judge_logs` does, the records of each cluster apart where logs are shared.
 

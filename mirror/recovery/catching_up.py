@@ -13,10 +13,10 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.log import holds_record
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
-from mirror.recovery.tails import AWAY
 from mirror.waiting import WaitTimeout, wait_until
 
 _COPYING = ("RUNNING", "PAUSED", "DEGRADED")
@@ -60,7 +60,7 @@ def await_return(settings: MirrorSettings, home: Flow, groups: Sequence[str], *,
                     for group, state in states.items()
                     if state.is_active
                 ]
-        except AWAY as away:
+        except KafkaProblem as away:
             return str(away)
         if problems:
             return "; ".join(problems)
@@ -107,7 +107,7 @@ def await_reading(settings: ClusterSettings, wanted: Mapping[str, Set[str]], *, 
                 positions = client.positions_of_groups(list(wanted))
                 left = unread(wanted, ends, positions, partial(holds_records, channel))
                 return [f"{settings.alias} {each}" for each in left]
-        except AWAY as away:
+        except KafkaProblem as away:
             return [str(away)]
 
     return _left(behind, f"every group to read what is on {settings.alias}", seconds)

@@ -13,9 +13,9 @@ from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.log import LogWriter, holds_record
 from mirror.kafka.partition_state import active_producers
+from mirror.kafka.problems import ClusterError
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow

@@ -18,8 +18,7 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.evidence.facts import Json
 from mirror.kafka.acls import NoAuthorizer, describe_acls
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.acl import Resource
 from mirror.model.counts import counted
 from mirror.model.verdict import Verdict
@@ -33,7 +32,6 @@ DENY, ADMIT = "deny writes", "admit writes"
 RECORD = "fence.json"
 _BY = "mirror failover --fence"
 _INSTEAD = "in force is only that its applications were stopped, and that its logs are watched"
-_AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +103,7 @@ class AclDenying:
             return (f"a run that is given up may have denied writes to {source}; {self._whose()}",)
         try:
             found = self._plan()
-        except _AWAY as problem:
+        except KafkaProblem as problem:
             return (f"nothing will be denied on {source}: {problem}; {_INSTEAD}",)
         if found.by_quotas:
             return (f"nothing will be denied on {source}, which looks at no ACLs; {_INSTEAD}",)
@@ -126,7 +124,7 @@ class AclDenying:
                 return Denied(False, f"{source} has no topic that is denied: {named(_since(plan))}; {_INSTEAD}")
             kept_of(self.record).unlink(missing_ok=True)
             done = apply_fence(plan, self.settings, self.record, quiet_seconds=1.0)
-        except _AWAY as problem:
+        except KafkaProblem as problem:
             return Denied(False, f"nothing is denied on {source}: {problem}; {_INSTEAD}{self._left()}")
         if done.problems:
             return Denied(
@@ -147,7 +145,7 @@ class AclDenying:
         try:
             removed = [acl for each in records for acl in self._lift(each)]
             left = self._unexplained()
-        except (*_AWAY, ConfigError, OSError) as problem:
+        except (KafkaProblem, ConfigError, OSError) as problem:
             raise NotTakenBack(f"writes to {source} are still denied: {problem}") from None
         if left:
             away = [str(each) for each in (self.record, *self.earlier) if not is_here(each)]
@@ -171,7 +169,7 @@ class AclDenying:
                 done = apply_fence(self._plan(each), self.settings, each, quiet_seconds=0.0)
                 if done.problems:
                     raise NotTakenBack(f"writes to {source} are admitted: {'; '.join(done.problems)}")
-        except (*_AWAY, ConfigError, OSError) as problem:
+        except (KafkaProblem, ConfigError, OSError) as problem:
             raise NotTakenBack(f"writes to {source} are admitted, and cannot be denied again: {problem}") from None
         return f"writes to {source} are denied again" if again else f"nothing was denied on {source}"
 
@@ -184,7 +182,7 @@ class AclDenying:
         source = self.chosen.flow.source
         try:
             topics = denied_topics(self.settings, self.chosen)
-        except _AWAY as problem:
+        except KafkaProblem as problem:
             return Denied(False, f"whether writes to {source} are denied is not known: {problem}; {self._whose()}")
         if not topics:
             return Denied(False, f"nothing is denied on {source}")
@@ -214,7 +212,7 @@ class AclDenying:
         """Take back what was added before it failed; say if that cannot be."""
         if not self.record.exists():
             return ""
-        with suppress(NotTakenBack, ConfigError, OSError, *_AWAY):
+        with suppress(NotTakenBack, ConfigError, OSError, KafkaProblem):
             self._lift(self.record)
             return ""
         return f". What was added before that is on record in {self.record}: mirror fence --lift --record"

@@ -64,7 +64,7 @@ class EngineFencing:
 
         Raises
         ------
-        BrokerRefused, ConnectionFailed, LeaderUnknown
+        KafkaProblem
             if the target does not answer, or does not let this be done.
         """
         term = self._led_term()

@@ -82,7 +82,7 @@ def look_home(
 
     Raises
     ------
-    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if a cluster does not answer.
     """
     record = forward.copied()

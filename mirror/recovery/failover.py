@@ -10,12 +10,13 @@ from enum import StrEnum
 from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.denying import DENY, Denying, deny_step
-from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
+from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import GROUPS, Move, told_of, unseen_told, with_unsure
 from mirror.recovery.step_facts import named
@@ -148,7 +149,7 @@ def look_ahead(
 
     Raises
     ------
-    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if a cluster does not answer without which the run cannot begin.
     """
     # Detecting is mostly waiting; the plan asks nothing of a source that is to be gone.
@@ -194,7 +195,7 @@ def against_the_other_way(back: FlowEnds | None) -> str | None:
         return None
     try:
         others = back.copied().failovers
-    except AWAY:
+    except KafkaProblem:
         # It is the source, of which a planned run asks more anyway.
         return None
     return told_of(others[-1], back.flow) if others else None
@@ -235,7 +236,7 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool) -> Loss:
                 if (start := copied.positions[each].upstream if each in copied.positions else 0) < end
             }
             held = ends.holding(short) if short else {}
-        except AWAY as problem:
+        except KafkaProblem as problem:
             why = str(problem)
         else:
             return Loss(tuple(Lacking(each, start, end) for each, (start, end) in sorted(held.items())), None)

@@ -20,8 +20,8 @@ from mirror.control.flow_status import FlowStatus
 from mirror.control.gaps import iso_time
 from mirror.kafka.batch import Header
 from mirror.kafka.channel import LATEST, Channel
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
+from mirror.kafka.problems import BrokerRefused, KafkaProblem, LeaderUnknown
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -31,7 +31,6 @@ from mirror.recovery.recent_writers import RecentWriter, find_writers, unread_wo
 from mirror.recovery.step_facts import named
 from mirror.waiting import WaitTimeout, wait_until
 
-_PROBLEMS = (BrokerRefused, ConnectionFailed, LeaderUnknown)
 _BOOTSTRAP_MS = 2_000
 # For so long it is looked whether logs grow: who writes with wrong times is seen by that alone.
 _LOOK_SECONDS = 1.0
@@ -253,7 +252,7 @@ def look_at_fenced_side(
             # Asked once the cluster answers, since that takes longer to give up.
             own = partial(_own_writers, settings, flow.source)
             seen = look_at_logs(channel, copied, since_ms, own, seconds=seconds, monotonic=monotonic)
-    except _PROBLEMS as problem:
+    except KafkaProblem as problem:
         return replace(side, problem=str(problem))
     return replace(side, written=written_behind(seen), unknown=seen.unknown)
 

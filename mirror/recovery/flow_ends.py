@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from mirror.kafka.cluster_errors import ClusterError
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -22,9 +20,6 @@ from mirror.recovery.recent_writers import Writers
 from mirror.recovery.remaining import Remaining
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.seen_at_work import Placed
-
-# What a question to a cluster that does not answer, or refuses, ends with.
-AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,7 +223,7 @@ def plan_moves(
 
     Raises
     ------
-    ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown
+    KafkaProblem
         if the target does not answer.
     """
     chosen = "|".join(map(re.escape, groups)) if pattern is None else pattern
@@ -270,7 +270,7 @@ def apply_moves(plan: MovePlan, clusters: Mapping[str, ClusterSettings], *, snap
 
     Raises
     ------
-    ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown
+    KafkaProblem
         if the target does not answer.
     ConfigError
         if the snapshot cannot be written, or is there already; nothing was changed then.

@@ -10,13 +10,14 @@ from pathlib import Path
 from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.counts import are, counted
 from mirror.model.failover import FailoverEntry, Phase, in_the_way
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved, is_word
-from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
+from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
@@ -113,7 +114,7 @@ class Move:
         """
         try:
             runs = {each.run for each in self.record.copied().failovers}
-        except AWAY:
+        except KafkaProblem:
             return None
         if self.entry.run in runs:
             return None

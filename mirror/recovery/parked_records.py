@@ -24,7 +24,7 @@ def parked_contents(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the topic cannot be read.
     """
     asked = {

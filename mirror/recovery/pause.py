@@ -19,9 +19,8 @@ from mirror.control.status import SILENT_AFTER_MS
 from mirror.control.tick import now_ms
 from mirror.control.topics import create_state_topic
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogWriter
+from mirror.kafka.problems import ClusterError, KafkaProblem
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
@@ -34,7 +33,6 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.engine_fencing import EngineFencing, report_without_engine
 from mirror.waiting import WaitTimeout, wait_until
 
-_PROBLEMS = (BrokerRefused, ConnectionFailed, LeaderUnknown)
 _NAMED = 3
 # An engine says it at once, and a failover waits for it.
 _LOOK_SECONDS = 0.2
@@ -205,7 +203,7 @@ def plan_pause(
     ------
     ValueError
         if ``topics`` is no regular expression.
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the target cannot be read.
     """
     wish = _wish(topics, "", is_pause=is_pause)
@@ -253,7 +251,7 @@ def pause(
     ------
     ValueError
         if ``topics`` is no regular expression.
-    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the target does not take the wish; whether it is on record is not known then.
     """
     with closing(_Waiting(settings, flow, _wish(topics, by, is_pause=True, is_cut=is_cut))) as waiting:
@@ -281,7 +279,7 @@ def resume(
     ------
     ValueError
         if ``topics`` is no regular expression.
-    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the target does not take the wish; whether it is on record is not known then.
     """
     wish = _wish(topics, by, is_pause=False, is_cut=is_cut)
@@ -360,7 +358,7 @@ class _Waiting:
             if self._is_superseded(state):
                 return replace(nothing, problem=self._superseded(state), is_superseded=True)
             report, leader = self._report(state)
-        except _PROBLEMS as problem:
+        except KafkaProblem as problem:
             return replace(nothing, problem=str(problem))
         if report is None:
             return replace(nothing, problem=self._silence(state))
@@ -383,7 +381,7 @@ class _Waiting:
         nothing = Resumed(self._flow.flow, self._wish)
         try:
             state = self._log.poll()
-        except _PROBLEMS as problem:
+        except KafkaProblem as problem:
             return replace(nothing, problem=str(problem))
         leader, report = self._leader(state), state.leaders_pause_report
         nothing = replace(nothing, has_engine=leader is not None)
@@ -463,7 +461,7 @@ class _Waiting:
     def _end_ousting(self) -> None:
         if self._ousting is not None:
             ousting, self._ousting = self._ousting, None
-            with suppress(*_PROBLEMS):
+            with suppress(KafkaProblem):
                 ousting.close()
 
 

@@ -19,8 +19,8 @@ from typing import TypeAlias
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError, ClusterUnreachable
 from mirror.kafka.connecting import is_refusal
+from mirror.kafka.problems import ClusterError, ClusterUnreachable
 from mirror.waiting import WaitTimeout, wait_until
 
 PROBES = 3

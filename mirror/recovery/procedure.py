@@ -235,7 +235,7 @@ def plan_failover(request: Request, mode: Mode | None) -> Procedure:
     ------
     ConfigError
         if its directory is one of something else.
-    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if a cluster does not answer that is needed to begin.
     """
     begun = _begun(request.directory)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirror.evidence.facts import Json
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.denying import is_denied
-from mirror.recovery.flow_ends import AWAY, FlowEnds
+from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.step_facts import named, positions_named, rows_of
 from mirror.recovery.steps import Known, Result
 from mirror.waiting import WaitTimeout, wait_until
@@ -83,7 +84,7 @@ class QuietSource:
         """
         try:
             found = self._ended()
-        except AWAY:
+        except KafkaProblem:
             return None
         return found.detail if isinstance(found, Result) else None
 

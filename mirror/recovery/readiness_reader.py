@@ -23,11 +23,10 @@ from mirror.kafka.acls import AclListing, describe_acls
 from mirror.kafka.answers import Found
 from mirror.kafka.brokers import LIST_TRANSACTIONS, broker_configs, offered, transactional_ids, values_of
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.cluster_model import Topic
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.jaas import BadJaas, parse_login
 from mirror.kafka.log import LogTail
+from mirror.kafka.problems import ClusterError, KafkaProblem
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.acl import Resource
 from mirror.model.counts import counted
@@ -39,7 +38,6 @@ from mirror.recovery.readiness_facts import Configs, Ends, Facts, Groups, NotSee
 T = TypeVar("T")
 K = TypeVar("K")
 
-_PROBLEMS = (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown)
 _PATIENCE_SECONDS = 10.0
 _NAMED = 3
 _KINDS = (Resource.TOPIC, Resource.GROUP, Resource.TRANSACTIONAL_ID)
@@ -100,7 +98,7 @@ def _connect(settings: ClusterSettings, stack: ExitStack) -> Cluster | NotSeen:
 def _attempt(what: str, where: str, mend: str, ask: Callable[[], T]) -> T | NotSeen:
     try:
         return ask()
-    except _PROBLEMS as problem:
+    except KafkaProblem as problem:
         return NotSeen(what, str(problem), where, mend)
 
 

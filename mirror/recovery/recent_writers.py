@@ -119,7 +119,7 @@ def find_writers(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the cluster does not answer.
     """
     producers, untold = active_producers(channel, partitions)

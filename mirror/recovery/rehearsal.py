@@ -16,9 +16,9 @@ from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.kafka.answers import ItemResult
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.group_reader import ReadGoal, ReadLimits, read_as_group
 from mirror.kafka.log import read_records
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.copy_map import CopyMap
 from mirror.model.flow_state import FlowState
 from mirror.model.ledger import digest, encode_content
@@ -104,7 +104,7 @@ def rehearse(
 
     Raises
     ------
-    ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown
+    KafkaProblem
         if a cluster does not answer.
     """
     limits = limits or ReadLimits()
@@ -302,7 +302,7 @@ def _judge_one(
     if plan.is_tried:
         try:
             window = _window(plan, origins, settings, channel, is_compacted, limits)
-        except (BrokerRefused, ConnectionFailed, LeaderUnknown, ValueError) as problem:
+        except (KafkaProblem, ValueError) as problem:
             handed = Handed(handed.records, handed.seconds_to_first, f"the source could not be read: {problem}")
     between = copies.copies_between if copies else lambda start, end: max(0, end - start)
     return judge(plan, handed, window, origins, between, gaps)

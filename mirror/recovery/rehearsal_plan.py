@@ -140,7 +140,7 @@ def plan_rehearsal(
     ------
     ConfigError
         if a flow of the file would carry the shadow groups to another cluster.
-    ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown
+    KafkaProblem
         if a cluster does not answer; the source must, too, or there is nothing to compare with.
     """
     _refuse_carriers(everything, settings)

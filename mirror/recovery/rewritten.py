@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from mirror.config.settings import FlowSettings
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
-from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.log import read_batches
+from mirror.kafka.problems import BrokerRefused, LeaderUnknown
 from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, find_divergence
 from mirror.model.offset_map import OffsetMap
@@ -118,7 +118,7 @@ def find_rewritten(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if a cluster does not answer.
     """
     copied = {each: position for each, position in positions.items() if position.upstream > position.origin}

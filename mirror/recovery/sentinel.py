@@ -15,8 +15,8 @@ from typing import Any
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.channel import LATEST, Channel
-from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.partition_state import ActiveProducer, active_producers, transactional_ids
+from mirror.kafka.problems import BrokerRefused, LeaderUnknown
 from mirror.model.partition import TopicPartition
 from mirror.recovery.late_writers import LateWriter
 from mirror.waiting import WaitTimeout, wait_until

@@ -12,12 +12,10 @@ from contextlib import suppress
 
 from mirror.config.settings import ClusterSettings
 from mirror.control.flow_log import FlowLog, NeverRun
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.state_record import state_topic
-
-_AWAY = (BrokerRefused, ConnectionFailed, LeaderUnknown)
 
 
 class StateFollowers:
@@ -46,7 +44,7 @@ class StateFollowers:
         log = self._logs.get(flow)
         if log is not None:
             # A connection may have ended long ago, and what was read may not be there any more: it is read anew.
-            with suppress(*_AWAY):
+            with suppress(KafkaProblem):
                 log.poll()
                 if log.loss is None:
                     return log

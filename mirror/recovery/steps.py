@@ -16,13 +16,12 @@ from typing import TypeAlias
 from mirror.config.errors import ConfigError
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Entry, Event, Journal
-from mirror.kafka.cluster_errors import ClusterError
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.verdict import Verdict
 from mirror.waiting import WaitTimeout
 
 # What clusters, files and time can do to a step; anything else is a defect and ends the process.
-_OPERATIONAL = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown, WaitTimeout, ConfigError, OSError)
+_OPERATIONAL = (KafkaProblem, WaitTimeout, ConfigError, OSError)
 
 Known: TypeAlias = Mapping[str, Mapping[str, Json]]
 """What the steps before have found, by their names."""

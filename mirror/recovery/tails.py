@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from mirror.config.settings import ClusterSettings
 from mirror.kafka import batch
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
-from mirror.kafka.cluster_errors import ClusterError
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.ledger import RecordId, record_id
 from mirror.model.partition import TopicPartition
 from mirror.model.senders import was_sent_to
@@ -22,7 +21,6 @@ _LOOK_BACK = 4_000
 _NEWEST = 20
 # Six seconds and a half, as `await_copies` looks.
 _PATIENT_LOOKS = 10
-AWAY = (ConnectionFailed, BrokerRefused, LeaderUnknown, ClusterError)
 """What is said while a cluster does not answer: that nothing is known of it now."""
 
 
@@ -60,7 +58,7 @@ class TailWatch:
         try:
             _, tail = self._tail(route.sent, number, channels)
             end, copied = self._tail(route.kept, number, channels)
-        except AWAY as away:
+        except KafkaProblem as away:
             return f"{where}: {away}"
         newest = [record for record in tail if was_sent_to(route.sent.cluster, record)]
         there = set(copied)

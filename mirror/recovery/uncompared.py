@@ -10,7 +10,7 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.gaps import MOST_NAMED, iso_time
 from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.connection import BrokerRefused, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, LeaderUnknown
 from mirror.model.counts import counted
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import GapKind

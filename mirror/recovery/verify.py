@@ -21,8 +21,8 @@ from mirror.engine.mirrors import Mirrors
 from mirror.kafka.answers import Found
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogReader
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.absences import absences
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
@@ -41,6 +41,7 @@ from mirror.proof.verified_ranges import Entry, Logs, Memory, NotRemembered, mis
 from mirror.recovery.parked_records import parked_contents
 from mirror.recovery.shared_copies import mirrored_by_others, shared_copies
 from mirror.recovery.uncompared import begin_of, given_up, held_back, judged, left_by_java, undecided
+from mirror.same_offsets.fillers import RESERVED_KEY
 from mirror.spark import spark_session
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -106,7 +107,7 @@ def verify_flow(
     ------
     ConfigError
         if the file to remember in cannot be used.
-    ConnectionFailed, BrokerRefused, LeaderUnknown
+    KafkaProblem
         if a cluster does not answer.
     """
     recalled = None if remember is None else _recalled(remember, settings)
@@ -159,7 +160,7 @@ def _once_recorded(
 
     Raises
     ------
-    ConnectionFailed, BrokerRefused, LeaderUnknown
+    KafkaProblem
         if the target does not answer.
     """
     own = {
@@ -323,6 +324,7 @@ def plan_pairs(
                     read_committed=settings.isolation_level == "read_committed",
                     transform=settings.transform_of(partition.topic),
                     with_keys=partition in compacted.sides,
+                    reserved_key=RESERVED_KEY if offset_map.same_offsets else None,
                     left_out=frozenset[int]().union(
                         *(
                             mirrors.known[name].writers
@@ -340,8 +342,9 @@ def plan_pairs(
                     # What the flow itself has aborted is not part of the copy (EOS-09).
                     read_committed=bool(state.transactional_ids),
                     with_keys=partition in compacted.sides,
+                    reserved_key=RESERVED_KEY if offset_map.same_offsets else None,
                 ),
-                offset_map.runs,
+                offset_map.expected_runs,
                 frozenset(state.writers),
                 is_shared=is_shared,
                 absences=said[partition],
@@ -389,7 +392,7 @@ def _chosen(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    KafkaProblem
         if the source does not tell.
     """
     flow = settings.flow

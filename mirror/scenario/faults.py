@@ -20,7 +20,7 @@ from mirror.scenario.declaration import Fault, FaultKind, Load
 from mirror.scenario.disks import NoSmallDisk
 from mirror.scenario.plan import PlannedAction
 from mirror.scenario.planted import Planted
-from mirror.scenario.stage import Stage
+from mirror.scenario.stage import ScenarioStage
 from mirror.waiting import wait_until
 
 _SECONDS = 60.0
@@ -32,7 +32,7 @@ class FaultNotPossible(LabError):
     """The fault could not be brought about here; the run proves nothing about it."""
 
 
-def carry_out(action: PlannedAction, stage: Stage) -> Facts:
+def carry_out(action: PlannedAction, stage: ScenarioStage) -> Facts:
     """Bring a fault about or heal it; return what the journal is to say beside.
 
     Raises
@@ -48,46 +48,46 @@ def carry_out(action: PlannedAction, stage: Stage) -> Facts:
     return act(action.fault, stage) or {}
 
 
-def _kill_cluster(fault: Fault, stage: Stage) -> None:
+def _kill_cluster(fault: Fault, stage: ScenarioStage) -> None:
     stage.cluster(fault.on).kill()
 
 
-def _start_cluster(fault: Fault, stage: Stage) -> None:
+def _start_cluster(fault: Fault, stage: ScenarioStage) -> None:
     stage.cluster(fault.on).start()
 
 
-def _broker_processes(fault: Fault, stage: Stage) -> list[ManagedProcess]:
+def _broker_processes(fault: Fault, stage: ScenarioStage) -> list[ManagedProcess]:
     return [process for broker in stage.cluster(fault.on).brokers if (process := broker.process) is not None]
 
 
-def _freeze_cluster(fault: Fault, stage: Stage) -> None:
+def _freeze_cluster(fault: Fault, stage: ScenarioStage) -> None:
     lab_faults.suspend(_broker_processes(fault, stage))
 
 
-def _thaw_cluster(fault: Fault, stage: Stage) -> None:
+def _thaw_cluster(fault: Fault, stage: ScenarioStage) -> None:
     lab_faults.resume(_broker_processes(fault, stage))
 
 
-def _kill_broker(fault: Fault, stage: Stage) -> None:
+def _kill_broker(fault: Fault, stage: ScenarioStage) -> None:
     stage.cluster(fault.on).brokers[(fault.broker or 1) - 1].kill()
 
 
-def _stop_broker(fault: Fault, stage: Stage) -> None:
+def _stop_broker(fault: Fault, stage: ScenarioStage) -> None:
     stage.cluster(fault.on).brokers[(fault.broker or 1) - 1].stop()
 
 
-def _start_broker(fault: Fault, stage: Stage) -> None:
+def _start_broker(fault: Fault, stage: ScenarioStage) -> None:
     stage.cluster(fault.on).brokers[(fault.broker or 1) - 1].start()
 
 
-def _replicator(stage: Stage) -> list[ManagedProcess]:
+def _replicator(stage: ScenarioStage) -> list[ManagedProcess]:
     found = stage.replicators
     if not found:
         raise FaultNotPossible("no replicator was running: it had ended by itself")
     return found
 
 
-def _kill_replicator(_: Fault, stage: Stage) -> None:
+def _kill_replicator(_: Fault, stage: ScenarioStage) -> None:
     for process in _replicator(stage):
         # What it has started ends with it only when it may say so; kill -9 of a machine takes everything at once.
         family = psutil.Process(process.pid).children(recursive=True)
@@ -95,27 +95,27 @@ def _kill_replicator(_: Fault, stage: Stage) -> None:
         lab_faults.kill(family)
 
 
-def _start_replicator(_: Fault, stage: Stage) -> None:
+def _start_replicator(_: Fault, stage: ScenarioStage) -> None:
     if not stage.replicators:
         stage.start_replicator()
 
 
-def _freeze_replicator(_: Fault, stage: Stage) -> None:
+def _freeze_replicator(_: Fault, stage: ScenarioStage) -> None:
     lab_faults.suspend(_replicator(stage))
 
 
-def _thaw_replicator(_: Fault, stage: Stage) -> None:
+def _thaw_replicator(_: Fault, stage: ScenarioStage) -> None:
     lab_faults.resume(stage.replicators)
 
 
-def _restart_replicator(_: Fault, stage: Stage) -> Facts:
+def _restart_replicator(_: Fault, stage: ScenarioStage) -> Facts:
     _replicator(stage)
     stubborn = stage.stop_replicator()
     stage.start_replicator()
     return {"had_to_be_killed": bool(stubborn)}
 
 
-def _kill_worker(_: Fault, stage: Stage) -> Facts:
+def _kill_worker(_: Fault, stage: ScenarioStage) -> Facts:
     spark = stage.spark
     if spark is not None:
         victim = next(worker for worker in spark.workers if worker.is_alive())
@@ -132,39 +132,39 @@ def _kill_worker(_: Fault, stage: Stage) -> Facts:
     return {"pid": workers[-1].pid}
 
 
-def _kill_jvm(_: Fault, stage: Stage) -> None:
+def _kill_jvm(_: Fault, stage: ScenarioStage) -> None:
     jvms = [each for process in _replicator(stage) for each in lab_faults.spark_jvms(process)]
     if not jvms:
         raise FaultNotPossible("the replicator had no JVM")
     lab_faults.kill(jvms)
 
 
-def _slow_link(fault: Fault, stage: Stage) -> None:
+def _slow_link(fault: Fault, stage: ScenarioStage) -> None:
     for link in stage.cluster(fault.on).links:
         link.set(delay_ms=fault.delay_ms, bandwidth=fault.bandwidth)
 
 
-def _fast_link(fault: Fault, stage: Stage) -> None:
+def _fast_link(fault: Fault, stage: ScenarioStage) -> None:
     for link in stage.cluster(fault.on).links:
         link.set(delay_ms=0.0, bandwidth=None)
 
 
-def _cut(fault: Fault, stage: Stage) -> None:
+def _cut(fault: Fault, stage: ScenarioStage) -> None:
     for link in stage.cluster(fault.on).links:
         link.cut()
 
 
-def _cut_answers(fault: Fault, stage: Stage) -> None:
+def _cut_answers(fault: Fault, stage: ScenarioStage) -> None:
     for link in stage.cluster(fault.on).links:
         link.cut_answers()
 
 
-def _reset(fault: Fault, stage: Stage) -> None:
+def _reset(fault: Fault, stage: ScenarioStage) -> None:
     for link in stage.cluster(fault.on).links:
         link.cut(silently=False)
 
 
-def _heal_links(fault: Fault, stage: Stage) -> None:
+def _heal_links(fault: Fault, stage: ScenarioStage) -> None:
     for link in stage.cluster(fault.on).links:
         link.heal()
 
@@ -174,17 +174,17 @@ def _topic(fault: Fault) -> str:
     return fault.topic
 
 
-def _partitions(stage: Stage, name: str) -> list[TopicPartition]:
+def _partitions(stage: ScenarioStage, name: str) -> list[TopicPartition]:
     declared = next(topic for topic in stage.scenario.topics if topic.name == name)
     return [TopicPartition(name, number) for number in range(declared.partitions)]
 
 
-def _delete_records(fault: Fault, stage: Stage) -> None:
+def _delete_records(fault: Fault, stage: ScenarioStage) -> None:
     servers = stage.cluster(fault.on).bootstrap_servers
     lab_faults.delete_all_records(servers, _partitions(stage, _topic(fault)))
 
 
-def _recreate_topic(fault: Fault, stage: Stage) -> None:
+def _recreate_topic(fault: Fault, stage: ScenarioStage) -> None:
     declared = next(topic for topic in stage.scenario.topics if topic.name == fault.topic)
     site = next(site for site in stage.scenario.sites if site.alias == fault.on)
     new = NewTopic(declared.name, declared.partitions, declared.replicas or min(3, site.brokers), declared.configs)
@@ -205,7 +205,7 @@ def _recreate_topic(fault: Fault, stage: Stage) -> None:
         )
 
 
-def _elect_uncleanly(fault: Fault, stage: Stage) -> Facts:
+def _elect_uncleanly(fault: Fault, stage: ScenarioStage) -> Facts:
     """Stop the follower, let the leader acknowledge alone, kill it, and let the follower lead without that.
 
     The topic has one partition with two replicas, and allows both: ``min.insync.replicas=1`` and unclean elections.
@@ -236,14 +236,14 @@ def _elect_uncleanly(fault: Fault, stage: Stage) -> Facts:
     return {"leader": leader, "follower": follower, "acknowledged_by_the_leader_alone": alone}
 
 
-def _fill_disk(fault: Fault, stage: Stage) -> None:
+def _fill_disk(fault: Fault, stage: ScenarioStage) -> None:
     disk = stage.disks.get(fault.on)
     if disk is None:
         raise NoSmallDisk(f"{fault.on} has no disk of its own")
     disk.fill()
 
 
-def _make_room(fault: Fault, stage: Stage) -> Facts:
+def _make_room(fault: Fault, stage: ScenarioStage) -> Facts:
     stage.disks[fault.on].make_room()
     dead = [broker.node_id for broker in stage.cluster(fault.on).brokers if not broker.is_alive()]
     for broker in stage.cluster(fault.on).brokers:
@@ -252,17 +252,17 @@ def _make_room(fault: Fault, stage: Stage) -> Facts:
     return {"brokers_that_had_given_up": dead}
 
 
-def _join_group(fault: Fault, stage: Stage) -> None:
+def _join_group(fault: Fault, stage: ScenarioStage) -> None:
     group = next(group for group in stage.scenario.groups if group.name == fault.on)
     stage.start_readers([replace(group, members=1, process="")], f"joined-{round(fault.at_seconds)}")
 
 
-def _leave_group(fault: Fault, stage: Stage) -> None:
+def _leave_group(fault: Fault, stage: ScenarioStage) -> None:
     group = next(group for group in stage.scenario.groups if group.name == fault.on)
     stage.stop_member(group, f"joined-{round(fault.at_seconds)}")
 
 
-def _lose_copies(fault: Fault, stage: Stage) -> Facts:
+def _lose_copies(fault: Fault, stage: ScenarioStage) -> Facts:
     copies = [
         each.route.kept
         for each in stage.routes()
@@ -281,16 +281,16 @@ def _lose_copies(fault: Fault, stage: Stage) -> Facts:
     return {"topic": partition.topic, "partition": partition.partition, "removed_records": named}
 
 
-def _start_producer(fault: Fault, stage: Stage) -> None:
+def _start_producer(fault: Fault, stage: ScenarioStage) -> None:
     forgotten = Load(fault.on, (_topic(fault),), rate=float(fault.records), producers=1)
     stage.start_load(forgotten, "forgotten", stage.seed)
 
 
-def _stop_producer(fault: Fault, stage: Stage) -> None:
+def _stop_producer(fault: Fault, stage: ScenarioStage) -> None:
     stage.stop_loads(f"{fault.on}-forgotten")
 
 
-_FAULTS: Mapping[FaultKind, Callable[[Fault, Stage], Facts | None]] = {
+_FAULTS: Mapping[FaultKind, Callable[[Fault, ScenarioStage], Facts | None]] = {
     FaultKind.KILL_CLUSTER: _kill_cluster,
     FaultKind.FREEZE_CLUSTER: _freeze_cluster,
     FaultKind.KILL_BROKER: _kill_broker,
@@ -312,7 +312,7 @@ _FAULTS: Mapping[FaultKind, Callable[[Fault, Stage], Facts | None]] = {
     FaultKind.LOSE_COPIES: _lose_copies,
     FaultKind.START_PRODUCER: _start_producer,
 }
-_HEALINGS: Mapping[FaultKind, Callable[[Fault, Stage], Facts | None]] = {
+_HEALINGS: Mapping[FaultKind, Callable[[Fault, ScenarioStage], Facts | None]] = {
     FaultKind.KILL_CLUSTER: _start_cluster,
     FaultKind.FREEZE_CLUSTER: _thaw_cluster,
     FaultKind.KILL_BROKER: _start_broker,

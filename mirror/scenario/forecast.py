@@ -7,17 +7,16 @@ from collections.abc import Mapping
 
 from mirror.config.errors import ConfigError
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.scenario.declaration import Replicator
-from mirror.scenario.stage import Stage
+from mirror.scenario.stage import ScenarioStage
 
 
-def forecast(stage: Stage) -> tuple[Mapping[str, Forecast], str | None]:
+def forecast(stage: ScenarioStage) -> tuple[Mapping[str, Forecast], str | None]:
     """Forecast what every group of the active cluster would skip and read again, if it were lost now.
 
     As in a rehearsal, from the exact positions of what the groups have committed; and what they have read since then
@@ -40,7 +39,7 @@ def forecast(stage: Stage) -> tuple[Mapping[str, Forecast], str | None]:
         plan = plan_rehearsal(stage.settings, settings, pattern="|".join(map(re.escape, names)))
         with Cluster.connect(stage.settings.clusters[scenario.active]) as active:
             ends = active.offsets({each.source for each in plan.partitions}, "latest")
-    except (ConfigError, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown) as problem:
+    except (KafkaProblem, ConfigError) as problem:
         return {}, str(problem)
     return {group: found for group in plan.groups if (found := total(plan, group, ends)) is not None}, None
 

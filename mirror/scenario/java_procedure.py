@@ -21,14 +21,14 @@ from mirror.recovery.flow_ends import Cut
 from mirror.recovery.move import DRAIN, GROUPS, Move
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Known, Result, Step, when_passed
-from mirror.scenario.stage import Stage
+from mirror.scenario.stage import ScenarioStage
 
 
 @dataclass(frozen=True, slots=True)
 class StoppedReplicator:
     """Pauses every flow at once; see `mirror.recovery.flow_ends.Pausing`."""
 
-    stage: Stage
+    stage: ScenarioStage
 
     def pause(self, flow: Flow) -> Cut:
         """Stop the replicator."""
@@ -46,14 +46,16 @@ class StoppedReplicator:
         return not self.stage.replicators
 
 
-def steps_there(move: Move, stage: Stage, groups: Sequence[str]) -> tuple[Step, ...]:
+def steps_there(move: Move, stage: ScenarioStage, groups: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps of a failover."""
     positions = _positions(move, stage, groups)
     cut = move.cut(holds_on=True)
     return (detect(move), move.stop(), cut, positions, move.start(), move.first_write(), move.first_reads())
 
 
-def steps_home(move: Move, stage: Stage, groups: Sequence[str], late: Callable[[], list[str]]) -> tuple[Step, ...]:
+def steps_home(
+    move: Move, stage: ScenarioStage, groups: Sequence[str], late: Callable[[], list[str]]
+) -> tuple[Step, ...]:
     """Return the steps of a failback; ``late`` waits for the copies and returns those that have not caught up."""
     positions = _positions(move, stage, groups)
     copied = (_copied_both_ways(move), move.stop(), _drained(move, late))
@@ -75,7 +77,7 @@ def _drained(move: Move, late: Callable[[], list[str]]) -> Step:
     return Step(DRAIN, doing, act, moments=when_passed(Event.DRAINED))
 
 
-def _positions(move: Move, stage: Stage, groups: Sequence[str]) -> Step:
+def _positions(move: Move, stage: ScenarioStage, groups: Sequence[str]) -> Step:
     target = move.flow.target
 
     def act(_: Known) -> Result:

@@ -21,7 +21,7 @@ from mirror.model.verdict import Verdict, worst
 from mirror.proof.account import Account, Sides, settle_account
 from mirror.proof.delivery import GroupReading, Place, Route, Standing, judge_groups
 from mirror.proof.eras import Replaced, judge_by_era
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.final_read import FinalRead, final_read
 from mirror.proof.final_values import FinalValues, compare_final_values
 from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Finding
@@ -54,7 +54,7 @@ _READ_AGAIN: Mapping[Replicator, Set[Anomaly]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ScenarioEvidence:
     """What there is to be judged; all of it can be sent to another process.
 
     Attributes
@@ -132,7 +132,7 @@ class Found:
     transactions: TransactionCount | None
     account: Account | None
     acked: int
-    gaps: tuple[Gap, ...]
+    gaps: tuple[MissingEvidence, ...]
     values: FinalValues = field(default_factory=FinalValues)
 
 
@@ -154,7 +154,7 @@ class Judgement:
     beside: tuple[str, ...] = ()
 
 
-def measure_rpo(evidence: Evidence, fault_at_ms: int) -> Rpo:
+def measure_rpo(evidence: ScenarioEvidence, fault_at_ms: int) -> Rpo:
     """Return what the standby lacks of what the active cluster had acknowledged, while the latter is still away."""
     scenario = evidence.scenario
     routes = [each.route for each in evidence.routes if _is_forward(each.route, scenario)]
@@ -166,7 +166,7 @@ def measure_rpo(evidence: Evidence, fault_at_ms: int) -> Rpo:
     return compute_rpo(missing, fault_at_ms)
 
 
-def measure(evidence: Evidence) -> Found:
+def measure(evidence: ScenarioEvidence) -> Found:
     """Read every log to its end and put it before all judges; takes a Spark session."""
     scenario = evidence.scenario
     copies = [each.route for each in evidence.routes]
@@ -233,13 +233,13 @@ def measure(evidence: Evidence) -> Found:
         )
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: ScenarioEvidence) -> Judgement:
     """Measure and judge."""
     found = measure(evidence)
     return Judgement(*verdict_of(found, evidence), figures_of(found, evidence), beside_planted(found, evidence))
 
 
-def figures_of(found: Found, evidence: Evidence) -> Figures:
+def figures_of(found: Found, evidence: ScenarioEvidence) -> Figures:
     """Return what is kept of what was found."""
     anomalies = {Judged.SOURCE: found.own, Judged.COPY: found.copies}
     if found.groups is not None:
@@ -264,7 +264,7 @@ def figures_of(found: Found, evidence: Evidence) -> Figures:
     )
 
 
-def verdict_of(found: Found, evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
+def verdict_of(found: Found, evidence: ScenarioEvidence) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict and why it is not PASS."""
     scenario = evidence.scenario
     deliveries = {Judged.SOURCE: found.own, Judged.COPY: found.copies}
@@ -308,7 +308,7 @@ def verdict_of(found: Found, evidence: Evidence) -> tuple[Verdict, tuple[str, ..
     return verdict, (*reasons[:_MOST_REASONS], *more)
 
 
-def _unmeasured(found: Found, evidence: Evidence) -> Iterator[str]:
+def _unmeasured(found: Found, evidence: ScenarioEvidence) -> Iterator[str]:
     """Yield what belongs to a scenario and was not looked at: whatever is wrong there, nobody would see it."""
     scenario = evidence.scenario
     counts = found.groups.counts if found.groups else ()
@@ -329,7 +329,7 @@ def _unmeasured(found: Found, evidence: Evidence) -> Iterator[str]:
             yield "the account of all acknowledged records"
 
 
-def beside_planted(found: Found, evidence: Evidence) -> tuple[str, ...]:
+def beside_planted(found: Found, evidence: ScenarioEvidence) -> tuple[str, ...]:
     """Return how what was found differs from the defect that was put in; nothing where none was to be put in."""
     if not evidence.scenario.must_fail:
         return ()
@@ -373,7 +373,7 @@ def _records(cluster: Cluster, clusters: Mapping[str, ClusterSettings], partitio
     return read_records(clusters[cluster.alias].client, partition, start, end)
 
 
-def _count_transactions(found: FinalRead, evidence: Evidence) -> TransactionCount | None:
+def _count_transactions(found: FinalRead, evidence: ScenarioEvidence) -> TransactionCount | None:
     """Count the transactions of the active cluster, if it had any."""
     scenario = evidence.scenario
     loads = [each for each in scenario.loads if each.transaction_records and each.cluster == scenario.active]
@@ -383,7 +383,7 @@ def _count_transactions(found: FinalRead, evidence: Evidence) -> TransactionCoun
     return count_transactions(found.sends, found.logs, scenario.active, copies, loads[0].transaction_records)
 
 
-def _settle(found: FinalRead, evidence: Evidence) -> Account | None:
+def _settle(found: FinalRead, evidence: ScenarioEvidence) -> Account | None:
     """Settle the account of a failback."""
     if evidence.returned_at_ms is None:
         return None

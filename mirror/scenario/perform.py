@@ -21,8 +21,7 @@ from mirror.evidence.journal import Event
 from mirror.evidence.run_directory import json_text, write_json
 from mirror.evidence.seals import ledger_parts, seal_end
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import ClusterError, KafkaProblem
 from mirror.lab.applications import by_process
 from mirror.lab.errors import LabError
 from mirror.model.failover_instants import FailoverInstants
@@ -38,22 +37,21 @@ from mirror.proof.objectives import Rpo
 from mirror.proof.service import ask
 from mirror.recovery.journal_facts import JournalFacts
 from mirror.recovery.run import FAILOVER
-from mirror.recovery.tails import AWAY
 from mirror.scenario import judging
 from mirror.scenario.declaration import REPLACING, Procedure, Replicator, Scenario
 from mirror.scenario.faults import carry_out
 from mirror.scenario.files import SCENARIOS
 from mirror.scenario.folder import RunFolder
 from mirror.scenario.forecast import forecast
-from mirror.scenario.judging import Evidence
+from mirror.scenario.judging import ScenarioEvidence
 from mirror.scenario.outcome import RunOutcome, unknown
 from mirror.scenario.plan import RunPlan, plan_run
 from mirror.scenario.procedure import NotCarriedOut, fail_back, fail_over, late_copies, unread_by_groups
-from mirror.scenario.stage import Stage
+from mirror.scenario.stage import ScenarioStage
 from mirror.waiting import WaitTimeout, wait_until
 
 _START_SECONDS = 600.0
-_NOT_PROVEN = (LabError, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, WaitTimeout, NotCarriedOut)
+_NOT_PROVEN = (KafkaProblem, LabError, WaitTimeout, NotCarriedOut)
 
 _LEFT_OUT = frozenset({GapKind.PARKED, GapKind.SKIPPED})
 _SAYS_MISSING = _LEFT_OUT | {GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED}
@@ -66,7 +64,7 @@ def perform(scenario: Scenario, plan: RunPlan, folder: RunFolder, judges: Path, 
     began = time.monotonic()
     folder.path.mkdir(parents=True, exist_ok=True)
     write_json(folder.plan, plan.as_json())
-    stage = Stage.of(folder, scenario, plan.replicator, plan.seed)
+    stage = ScenarioStage.of(folder, scenario, plan.replicator, plan.seed)
     journal = folder.journal
     journal.append(Event.RUN_STARTED, facts=plan.as_json())
     try:
@@ -102,7 +100,7 @@ def finish(folder: RunFolder, outcome: RunOutcome) -> None:
     write_atomically(folder.verdict, text)
 
 
-def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
+def _play(stage: ScenarioStage, plan: RunPlan, judges: Path, say: Say) -> ScenarioEvidence:
     """Do everything up to the judgement; return what is to be judged. All clusters are up then, the copying is over."""
     scenario, journal = stage.scenario, stage.folder.journal
     say("starting clusters")
@@ -179,9 +177,9 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
     )
 
 
-def _evidence(stage: Stage) -> Evidence:
+def _evidence(stage: ScenarioStage) -> ScenarioEvidence:
     folder = stage.folder
-    return Evidence(
+    return ScenarioEvidence(
         scenario=stage.scenario,
         replicator=stage.replicator,
         ledger=folder.ledger,
@@ -193,7 +191,7 @@ def _evidence(stage: Stage) -> Evidence:
     )
 
 
-def _instants(stage: Stage, there: JournalFacts | None, fault_at_ms: int | None) -> FailoverInstants | None:
+def _instants(stage: ScenarioStage, there: JournalFacts | None, fault_at_ms: int | None) -> FailoverInstants | None:
     if there is None or fault_at_ms is None:
         return None
     active = stage.scenario.active
@@ -211,7 +209,7 @@ def _moves(
     return (*there.group_moves(known_by_ms), *(home.group_moves() if home else ()))
 
 
-def _serving(stage: Stage, there: JournalFacts | None, home: JournalFacts | None) -> Sequence[str]:
+def _serving(stage: ScenarioStage, there: JournalFacts | None, home: JournalFacts | None) -> Sequence[str]:
     """Return the clusters that groups read in the end."""
     if there is None:
         return sorted({group.cluster for group in stage.scenario.groups})
@@ -219,7 +217,7 @@ def _serving(stage: Stage, there: JournalFacts | None, home: JournalFacts | None
     return [serving] if stage.scenario.groups else []
 
 
-def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[DeclaredGap]]]:
+def _told_gaps(stage: ScenarioStage) -> Mapping[Flow, Mapping[TopicPartition, list[DeclaredGap]]]:
     """Return the gaps that the replicator has on record; Java MirrorMaker 2 keeps no record of any."""
     told: dict[Flow, dict[TopicPartition, list[DeclaredGap]]] = {}
     if stage.replicator is Replicator.MM2:
@@ -227,7 +225,7 @@ def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[Decla
     for flow in stage.settings.enabled_flows:
         try:
             entries = list_gaps(flow, stage.settings.clusters, Choice())
-        except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown):
+        except KafkaProblem:
             continue  # its target is away for good: nobody can be told
         ids = _topic_ids(stage, flow.flow.source, {entry.gap.source.topic for entry in entries})
         for entry in entries:
@@ -237,7 +235,7 @@ def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[Decla
     return told
 
 
-def _topic_ids(stage: Stage, alias: str, names: Set[str]) -> Mapping[str, str]:
+def _topic_ids(stage: ScenarioStage, alias: str, names: Set[str]) -> Mapping[str, str]:
     """Return the ids of the topics that are there now; none of a cluster that is away."""
     try:
         with Cluster.connect(stage.settings.clusters[alias]) as cluster:
@@ -257,7 +255,7 @@ def told_gap(gap: Gap, topic_id: str) -> DeclaredGap | None:
     return DeclaredGap(gap.start, gap.end, is_of_old_log=is_old, is_still_there=gap.kind in _LEFT_OUT)
 
 
-def _wait_until_copying(stage: Stage) -> None:
+def _wait_until_copying(stage: ScenarioStage) -> None:
     """Wait until every copy that is to come about has records."""
     routes = [each.route for each in stage.routes()]
     clusters = stage.settings.clusters
@@ -266,7 +264,7 @@ def _wait_until_copying(stage: Stage) -> None:
         stage.require_alive()
         try:
             return look()
-        except AWAY as away:  # a machine that is busy starting everything answers late
+        except KafkaProblem as away:  # a machine that is busy starting everything answers late
             return [str(away)]
 
     def look() -> list[str]:
@@ -292,7 +290,7 @@ def _wait_until_copying(stage: Stage) -> None:
     )
 
 
-def _wait_until_read(stage: Stage) -> None:
+def _wait_until_read(stage: ScenarioStage) -> None:
     """Wait until every group has read something."""
     groups = {group.name for group in stage.scenario.groups}
 

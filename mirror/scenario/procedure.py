@@ -37,7 +37,7 @@ from mirror.scenario.declaration import Replicator
 from mirror.scenario.java_procedure import StoppedReplicator, steps_home, steps_there
 from mirror.scenario.judging import READ_SECONDS
 from mirror.scenario.routes import names_on
-from mirror.scenario.stage import Stage
+from mirror.scenario.stage import ScenarioStage
 
 _SERVICE_SECONDS = 90.0
 _RETURN_SECONDS = 300.0
@@ -47,7 +47,7 @@ class NotCarriedOut(Exception):
     """A step of the procedure failed, or it must not begin; the message says which and why."""
 
 
-def fail_over(stage: Stage) -> JournalFacts:
+def fail_over(stage: ScenarioStage) -> JournalFacts:
     """Move the applications from the active cluster to the standby; return what was done.
 
     Raises
@@ -68,7 +68,7 @@ def fail_over(stage: Stage) -> JournalFacts:
     return JournalFacts.of(directory, there)
 
 
-def fail_back(stage: Stage, judges: Path) -> JournalFacts:
+def fail_back(stage: ScenarioStage, judges: Path) -> JournalFacts:
     """Bring the old cluster back with its disks, copy both ways, and move the applications home; return what was done.
 
     Raises
@@ -94,7 +94,7 @@ def fail_back(stage: Stage, judges: Path) -> JournalFacts:
     return JournalFacts.of(directory, home)
 
 
-def applications_on(stage: Stage, cluster: str, phase: str) -> Deployment:
+def applications_on(stage: ScenarioStage, cluster: str, phase: str) -> Deployment:
     """Return what ran on the active cluster as it runs on any: producers to the same topics, readers also of copies."""
     active, own = stage.scenario.active, stage.own_places
     routes = stage.routes(own)
@@ -111,7 +111,7 @@ def applications_on(stage: Stage, cluster: str, phase: str) -> Deployment:
     )
 
 
-def late_copies(stage: Stage) -> list[str]:
+def late_copies(stage: ScenarioStage) -> list[str]:
     """Wait until every copy has caught up with what was written; return what has not when the time is over."""
     routes = [each.route for each in stage.routes()]
     counts = {topic.name: topic.partitions for topic in stage.scenario.topics}
@@ -121,7 +121,7 @@ def late_copies(stage: Stage) -> list[str]:
     return await_copies(watch.behind, seconds=stage.scenario.drain_seconds)
 
 
-def unread_by_groups(stage: Stage, cluster: str) -> list[str]:
+def unread_by_groups(stage: ScenarioStage, cluster: str) -> list[str]:
     """Wait until the groups have read what is there on a cluster now; return who has not when the time is over."""
     wanted = {
         reading.group: topics
@@ -131,32 +131,32 @@ def unread_by_groups(stage: Stage, cluster: str) -> list[str]:
     return await_reading(stage.settings.clusters[cluster], wanted, seconds=READ_SECONDS)
 
 
-def _applications(stage: Stage, phases: Mapping[str, str]) -> LabApplications:
+def _applications(stage: ScenarioStage, phases: Mapping[str, str]) -> LabApplications:
     deployments = {cluster: applications_on(stage, cluster, phase) for cluster, phase in phases.items()}
     return LabApplications(stage, deployments, _SERVICE_SECONDS)
 
 
-def _moving(stage: Stage) -> Sequence[Group]:
+def _moving(stage: ScenarioStage) -> Sequence[Group]:
     return [group for group in stage.scenario.groups if group.cluster == stage.scenario.active]
 
 
-def _names(stage: Stage) -> list[str]:
+def _names(stage: ScenarioStage) -> list[str]:
     return [group.name for group in _moving(stage)]
 
 
-def _request(stage: Stage, flow: Flow, applications: LabApplications, directory: Path) -> Request:
+def _request(stage: ScenarioStage, flow: Flow, applications: LabApplications, directory: Path) -> Request:
     names = "|".join(map(re.escape, _names(stage)))
     settings, chosen = stage.settings, _settings_of(stage, flow)
     return Request(settings, chosen, names or None, directory, lambda _: applications, lambda: nullcontext(nobody))
 
 
-def _settings_of(stage: Stage, flow: Flow) -> FlowSettings:
+def _settings_of(stage: ScenarioStage, flow: Flow) -> FlowSettings:
     found = stage.settings.flow(flow)
     assert found is not None
     return found
 
 
-def _verified(stage: Stage, judges: Path, flow: FlowSettings) -> Equivalence:
+def _verified(stage: ScenarioStage, judges: Path, flow: FlowSettings) -> Equivalence:
     return ask(judges, verify_flow, flow, stage.settings.clusters, stage.settings.enabled_flows)
 
 
@@ -172,7 +172,7 @@ def _require(steps: Iterable[StepResult]) -> None:
         raise NotCarriedOut("; ".join(failed))
 
 
-def _java_move(stage: Stage, flow: Flow, applications: LabApplications, directory: Path) -> Move:
+def _java_move(stage: ScenarioStage, flow: Flow, applications: LabApplications, directory: Path) -> Move:
     ends = ClusterEnds(stage.settings, _settings_of(stage, flow), StoppedReplicator(stage), _uncompared)
     entry = FailoverEntry("", Mode.UNPLANNED, Phase.UNDER_WAY, str(directory), now_ms())
     return Move(ends, ends, applications, entry, directory, is_planned=False)

@@ -31,7 +31,7 @@ _REPLICATOR = "replicator-"
 
 
 @dataclass(frozen=True, slots=True)
-class Stage(stage.Stage):
+class ScenarioStage(stage.Stage):
     """One run's clusters and processes, and what was asked of them."""
 
     folder: RunFolder
@@ -46,7 +46,7 @@ class Stage(stage.Stage):
     _started: list[ManagedProcess] = field(default_factory=list)
 
     @classmethod
-    def of(cls, folder: RunFolder, scenario: Scenario, replicator: Replicator, seed: int) -> Stage:
+    def of(cls, folder: RunFolder, scenario: Scenario, replicator: Replicator, seed: int) -> ScenarioStage:
         """Return the stage of a run, owned by this process."""
         return cls(
             folder.lab, folder.logs, folder.ledger, os.getpid(), _STOP_SECONDS, folder, scenario, replicator, seed

@@ -35,8 +35,8 @@ from mirror.copier.work import (
 from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.flow import Flow
 from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.mm2_trace import Mm2Trace
@@ -70,6 +70,8 @@ class Copying:
     dead: dict[TopicPartition, DeadChunks] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     is_watched: bool = False
+    # Given for copies that are to have the source's offsets.
+    pad_limit: int | None = None
     # The producer's next sequences, and where something that was sent may still arrive.
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
     unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
@@ -106,6 +108,7 @@ class Copying:
                     left_out=self.left_out,
                     is_watched=self.is_watched,
                     sequence=self.sequences.get(target, 0),
+                    pad_limit=self.pad_limit,
                 )
                 for source, target in self.pairs.items()
                 if source not in self.stopped and target not in self.unfenced
@@ -158,7 +161,8 @@ class Copying:
                 self.written_as(self.writers.take(log).producer)
             finally:
                 log.close()
-            self.unfenced = {self.pairs[source]: None for source in self.handovers if source in self.pairs}
+            known = [source for source in self.handovers if source in self.pairs and self.pad_limit is None]
+            self.unfenced = {self.pairs[source]: None for source in known}
         self.fence()
 
     def fence(self) -> None:
@@ -366,7 +370,15 @@ def as_program(copying: Copying) -> list[str]:
     """Return the command that copies the same until it is killed, beginning from the state topic."""
     flow = {name: value for name, value in dataclasses.asdict(copying.flow).items() if name not in ("flow", "writers")}
     ends = copying.flow.flow.source, copying.flow.flow.target
-    told = json.dumps({"flow": flow, "ends": ends, "pairs": list(copying.pairs.items()), "left_out": copying.left_out})
+    told = json.dumps(
+        {
+            "flow": flow,
+            "ends": ends,
+            "pairs": list(copying.pairs.items()),
+            "left_out": copying.left_out,
+            "pad_limit": copying.pad_limit,
+        }
+    )
     return [sys.executable, "-m", "tests.brokers.copying", told]
 
 
@@ -376,7 +388,9 @@ def main() -> None:
     limits = FetchLimits(**told["flow"]["fetch_limits"])
     known = {"flow": Flow(*told["ends"]), "writers": frozenset(), "fetch_limits": limits}
     pairs = {TopicPartition(*source): TopicPartition(*target) for source, target in told["pairs"]}
-    copying = Copying(FlowWork(**{**told["flow"], **known}), pairs, left_out=tuple(told["left_out"]))
+    copying = Copying(
+        FlowWork(**{**told["flow"], **known}), pairs, left_out=tuple(told["left_out"]), pad_limit=told["pad_limit"]
+    )
     copying.from_the_target()
     while True:
         copying.epoch(0.7)

@@ -84,6 +84,8 @@ class Engines:
     alias: str
     directory: Path
     settings: str = ""
+    #: Where the engines reach the target, if not where the test does.
+    target_servers: str = ""
     running: dict[str, ManagedProcess] = field(default_factory=dict)
     sent: int = 0
     _lives: int = 0
@@ -95,7 +97,7 @@ class Engines:
             self.directory / "mirror.properties",
             f"clusters = {self.alias}, west\n"
             f"{self.alias}.bootstrap.servers = {self.source['bootstrap.servers']}\n"
-            f"west.bootstrap.servers = {self.target['bootstrap.servers']}\n"
+            f"west.bootstrap.servers = {self.target_servers or self.target['bootstrap.servers']}\n"
             f"{self.alias}->west.enabled = true\n{self.alias}->west.topics = {self.topic}\n"
             f"mirror.tasks = 2\n{FACTORS}{self.settings}",
         )

@@ -15,9 +15,9 @@ from mirror.kafka import cluster_connection
 from mirror.kafka.answers import ItemResult
 from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, broker_configs, offered, transactional_ids, values_of
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.cluster_model import ConfigChange, GroupDescription, GroupPosition, NewTopic
 from mirror.kafka.log import LogWriter
+from mirror.kafka.problems import ClusterUnreachable
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 

@@ -8,8 +8,8 @@ import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.cluster_model import GroupDescription, GroupPosition, NewTopic
+from mirror.kafka.problems import ClusterUnreachable
 from mirror.lab import clusters
 from mirror.model.partition import TopicPartition
 

@@ -26,10 +26,9 @@ from mirror.kafka.acls import AclListing, NoAuthorizer, create_acls, delete_acls
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import AccessDenied
 from mirror.kafka.cluster_model import ConfigChange, NewTopic
-from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogWriter
+from mirror.kafka.problems import AccessDenied, BrokerRefused
 from mirror.kafka.users import alter_client_quotas, client_quotas, scram_users
 from mirror.lab import clusters, mm2, users
 from mirror.lab.brokers import EmbeddedCluster

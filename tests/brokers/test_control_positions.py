@@ -79,7 +79,8 @@ def stage(
 
     log = FlowLog(settings_of("west").client, state_topic("east"), alias="west")
     yield Stage(settings, TopicPartition(name, 0), TopicPartition(f"east.{name}", 0), group, writer, new_tail, log)
-    for each in (writer, log, *tails):
+    open_logs: tuple[LogWriter | FlowLog | LogTail, ...] = (writer, log, *tails)
+    for each in open_logs:
         each.close()
 
 
@@ -240,8 +241,8 @@ def test_between_two_flows_a_group_is_moved_home_by_what_it_has_read_and_not_by_
     there, back = (flow_settings(*lines, flow=flow) for flow in ("east->west", "west->east"))
     source, copy = TopicPartition(name, 0), TopicPartition(f"east.{name}", 0)
     east.create_topics([NewTopic(name, 1, 1)])
-    for ends, settings in (((east, west), there), ((west, east), back)):
-        assert TopicsTick(*ends, settings).tick().problems == ()
+    for pair, settings in (((east, west), there), ((west, east), back)):
+        assert TopicsTick(*pair, settings).tick().problems == ()
     run = Run(0, 0, 8000)
     state = [chunk_record(source, 0, [run]), Position(8000, 8000, 0, True, target=copy.topic).record(source)]
     for alias, partition in (("east", source), ("west", copy)):

@@ -25,8 +25,8 @@ from mirror.kafka import coordinator
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, read_batches
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.lab import clusters, processes
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition

@@ -35,8 +35,8 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.connecting import Connections
-from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogWriter
+from mirror.kafka.problems import BrokerRefused
 from mirror.lab import ports
 from mirror.lab.link import Link
 from mirror.model.leadership import Claim
@@ -361,7 +361,8 @@ def test_a_task_whose_line_to_its_driver_alone_is_cut_writes_until_its_right_is_
     old.until_caught_up()
     with EpochChannel("127.0.0.1", write_seconds=lambda: 12.0) as epoch_channel:
         host, port = epoch_channel.address
-        line = Link(tmp_path, "driver", *ports.choose(2), f"{host}:{port}")
+        listen, control = ports.choose(2)
+        line = Link(tmp_path, "driver", listen, control, f"{host}:{port}")
         line.start(owner_pid=os.getpid())
         try:
             task = threading.Thread(target=lambda: old.epoch(120.0, ("127.0.0.1", line.listen_port)))

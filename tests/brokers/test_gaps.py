@@ -18,8 +18,8 @@ from mirror.copier.work import PartitionResult
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import LogTail, LogWriter
+from mirror.kafka.problems import ConnectionFailed
 from mirror.lab import clusters
 from mirror.model.connect_offsets import read_source_positions
 from mirror.model.gap import Acknowledgement, Gap, GapKind

@@ -85,14 +85,14 @@ def test_an_engine_and_who_looks_from_outside_record_the_same(
 
     sources = [TopicPartition(engines.topic, number) for number in range(PARTITIONS)]
     ends = {source.partition: end for source, end in ends_of(engines.source, sources).items()}
-    for directory in (inside, outside):
-        rows = last_sample(directory)
+    for history in (inside, outside):
+        rows = last_sample(history)
         assert {number: row["source_end"] for number, row in rows.items()} == ends
         assert {number: row["position"] for number, row in rows.items()} == ends
-        found = read_history(directory)
-        assert found.torn == ()
-        assert {int(term) for term in found.flows["term"].dropna()} == {1}
-        assert not any(b"hush-hush" in path.read_bytes() for path in directory.iterdir())
+        recorded = read_history(history)
+        assert recorded.torn == ()
+        assert {int(term) for term in recorded.flows["term"].dropna()} == {1}
+        assert not any(b"hush-hush" in path.read_bytes() for path in history.iterdir())
 
     # Another replicator leaves positions and syncs as this engine does, and no state topic is read for them.
     settings = load(engines.file)

@@ -17,9 +17,9 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.control.tick import now_ms
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogWriter, read_records
+from mirror.kafka.problems import ClusterUnreachable
 from mirror.lab import brokers, clusters, ports, processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition

@@ -18,8 +18,8 @@ from mirror.kafka import wire
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import read_batches
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.wire import FetchFrom
 from mirror.lab import clusters
 from mirror.lab.brokers import EmbeddedCluster

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -30,10 +31,9 @@ from mirror.copier import links
 from mirror.history.reading import read_history
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import LogWriter, read_records
+from mirror.kafka.problems import ClusterUnreachable, ConnectionFailed
 from mirror.kafka.security import UnsecuredTokens, without_files
 from mirror.kafka.versions import FETCH
 from mirror.lab import brokers, clusters, ports, processes, users
@@ -427,6 +427,9 @@ def test_an_engine_leaves_its_passwords_nowhere(
         assert any("mirror.copier.worker_daemon" in each.arguments for each in children)
         found |= {f"process {each.pid}": f"{each.arguments} {each.environment}" for each in children}
         found |= texts_below(short_folder)
+        # It is written once a minute.
+        kept = partial(history_text, history)
+        found["history"] = wait_until(kept, "the history", timeout_seconds=300, until=lambda text: topic in text)
     finally:
         # Nothing is cleaned up then.
         engine.kill()
@@ -434,13 +437,16 @@ def test_an_engine_leaves_its_passwords_nowhere(
     found |= texts_below(runs)
     assert {Path(name).name for name in found} >= {"journal.jsonl", "run.json"}
     assert any(name.endswith(".ipynb") for name in found)
-    kept = read_history(history)
-    rows = [kept.flows, *(pq.ParquetFile(path).read().to_pandas() for path in kept.partitions)]
-    found["history"] = "".join(each.to_csv() for each in rows)
-    assert topic in found["history"]
     found |= texts_below(short_folder) | written_by(engines.alias, target) | written_by("west", source)
     assert f"mm2-state.{engines.alias}.internal" in found
     assert [where for where, text in found.items() if KNOWN_TO_NOBODY in text] == []
+
+
+def history_text(history: Path) -> str:
+    """Return everything that a history has, as text."""
+    kept = read_history(history)
+    rows = [kept.flows, *(pq.ParquetFile(path).read().to_pandas() for path in kept.partitions)]
+    return "".join(each.to_csv() for each in rows)
 
 
 def reviewed(file: Path, runs: Path) -> str:

@@ -85,7 +85,8 @@ def new_two_ways(
 def assert_each_once(forward: Copying, back: Copying, produced: Sequence[Sequence[int]]) -> None:
     """Both logs hold the records of both clusters once, those of each cluster in their order; positions translate."""
     (topic,) = forward.pairs
-    for copying, own, others in ((forward, *produced), (back, *reversed(produced))):
+    first, second = produced
+    for copying, own, others in ((forward, first, second), (back, second, first)):
         log = log_of(copying.flow.source_client, topic)
         writers = replace(back if copying is forward else forward).state().writers
         local = [each for each in log if each.producer_id not in writers]
@@ -258,8 +259,8 @@ def test_engines_that_are_killed_at_full_speed_send_nothing_round(new_two_ways: 
         timeout_seconds=30,
         until=lambda ends: min(ends) >= len(mine) + len(others),
     )
-    for each in running.values():
-        each.kill()
+    for process in running.values():
+        process.kill()
     forward.from_the_target()
     back.from_the_target()
     for each in (forward, back, forward):

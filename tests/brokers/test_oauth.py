@@ -16,8 +16,7 @@ from mirror.config.settings import ClusterSettings
 from mirror.control.tick import run_tick
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ClusterUnreachable, ConnectionFailed
 from mirror.kafka.security import UnsecuredTokens
 from mirror.lab import clusters, ports
 from mirror.lab.clusters import EmbeddedCluster

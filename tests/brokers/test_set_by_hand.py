@@ -31,7 +31,7 @@ def read(client: dict[str, str], group: str, topic: str, count: int) -> None:
         for _ in range(count):
             found = wait_until(lambda: consumer.poll(0.5), "a record", timeout_seconds=60)
             assert found is not None
-            consumer.commit(found, asynchronous=False)
+            consumer.commit(message=found, asynchronous=False)
     finally:
         consumer.close()
 

@@ -25,9 +25,9 @@ from mirror.kafka import coordinator
 from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.kafka.partition_state import unable_to_append
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.lab import clusters, processes
 from mirror.model.connect_offsets import partition_of, read_source_positions, source_key
 from mirror.model.partition import TopicPartition

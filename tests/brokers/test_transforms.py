@@ -22,7 +22,7 @@ from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
-from mirror.model.transforms.chain import Chain, Stage
+from mirror.model.transforms.chain import Chain, ChainedTransform
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
@@ -148,7 +148,7 @@ def test_a_changed_copy_is_whole_after_kill_9_and_groups_go_on_at_the_right_reco
 
 
 def own(name: str, *, skips_errors: bool = False) -> Chain:
-    return Chain((Stage("mine", PythonFunction(f"tests.transform_functions:{name}")),), skips_errors)
+    return Chain((ChainedTransform("mine", PythonFunction(f"tests.transform_functions:{name}")),), skips_errors)
 
 
 def test_a_function_that_fails_stops_its_partition_with_its_place_and_no_other(

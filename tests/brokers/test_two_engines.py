@@ -9,13 +9,22 @@ import random
 import re
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mirror.lab import faults
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.acls import create_acls
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.users import scram_users
+from mirror.lab import clusters, faults, users
+from mirror.lab.brokers import EmbeddedCluster
 from mirror.lab.processes import ManagedProcess
+from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.engines import Engines, address_of, asked
@@ -94,6 +103,12 @@ def test_the_second_stands_by_and_copies_when_the_first_is_killed_told_to_stop_o
 )
 def test_killed_and_frozen_in_turns_two_engines_leave_every_record_once(engines: Engines, settings: str) -> None:
     engines.settings = settings
+    killed_and_frozen_in_turns(engines)
+    engines.assert_each_once()
+
+
+def killed_and_frozen_in_turns(engines: Engines) -> None:
+    """Have two engines copy while one of them at a time is killed, or frozen and thawed."""
     chance = random.Random(int(os.environ.get("MIRROR_SOAK_SEED", "1")))
     for name in ("first", "second"):
         engines.running[name] = engines.start()
@@ -110,7 +125,40 @@ def test_killed_and_frozen_in_turns_two_engines_leave_every_record_once(engines:
             engines.running[name] = engines.start()
         engines.send(chance.randrange(1_000, 10_000))
     engines.await_all()
+
+
+@pytest.fixture
+def without_transactional_rights(engines: Engines, tmp_path: Path) -> Iterator[Engines]:
+    """Two engines of a user of the target who has every right but those on transactional ids."""
+    directory, user = tmp_path / "secured", "mirror"
+    lab = clusters.up(directory, ["west"], owner_pid=os.getpid(), secured=["west"])
+    west = lab.clusters["west"]
+    assert isinstance(west, EmbeddedCluster)
+    users.add_user(west.bootstrap_servers, user, "secret")
+    kinds = {Resource.TOPIC: "*", Resource.GROUP: "*", Resource.CLUSTER: "kafka-cluster"}
+    acls = [
+        Acl(kind, Pattern.LITERAL, name, f"User:{user}", "*", Operation.ALL, Permission.ALLOW)
+        for kind, name in kinds.items()
+    ]
+    admin = {"bootstrap.servers": west.bootstrap_servers}
+    with Cluster.connect(ClusterSettings("west", admin)) as cluster:
+        assert set(create_acls(cluster, acls).values()) == {None}
+        wait_until(lambda: user in scram_users(cluster), "the user", timeout_seconds=60)
+    login = users.client_properties(west.secured_servers, user, "secret")
+    engines.settings = "".join(f"west.{key} = {value}\n" for key, value in login.items() if key != "bootstrap.servers")
+    yield replace(engines, target=admin, target_servers=login["bootstrap.servers"])
+    clusters.down(directory, discard_data=True)
+
+
+@pytest.mark.soak
+def test_two_engines_without_rights_on_transactional_ids_lose_nothing_and_say_which_fence_they_lack(
+    without_transactional_rights: Engines,
+) -> None:
+    """ADR 8: the lease and the next epoch of one producer id keep them apart; whatever is there twice is told."""
+    engines = without_transactional_rights
+    killed_and_frozen_in_turns(engines)
     engines.assert_each_once()
+    assert any("grant Write and Describe on the transactional id" in each for each in engines.status()["notes"])
 
 
 def test_both_serve_metrics_and_status_and_what_is_counted_survives_epochs(engines: Engines) -> None:

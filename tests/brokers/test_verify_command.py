@@ -159,7 +159,7 @@ def test_what_was_parked_filtered_or_left_out_is_told_apart_from_what_is_missing
     west.create_topics([NewTopic(parked, 1, 1)])
     west.alter_configs({copying.pairs[one].topic: ConfigChange({"max.message.bytes": "10000"}, ())})
     values = [b"0", os.urandom(25_000), b"poison", b"poison too", b"marked", b"5", os.urandom(25_000), b"7"]
-    producer = confluent_kafka.Producer(copying.flow.source_client)
+    producer = confluent_kafka.Producer(dict(copying.flow.source_client))
     for value in values:
         producer.produce(one.topic, value, partition=one.partition)
         producer.flush()

@@ -35,7 +35,11 @@ def portable(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
-        return [portable(getattr(value, each.name)) for each in fields(value)]
+        found = [(getattr(value, each.name), each.default) for each in fields(value)]
+        # Fields that came with a later version stand at the end; without a value of theirs they make no difference.
+        while found and found[-1][0] == found[-1][1]:
+            found.pop()
+        return [portable(each) for each, _ in found]
     match value:
         case dict():
             return sorted(([portable(key), portable(each)] for key, each in value.items()), key=json.dumps)

@@ -60,6 +60,7 @@ MAY_IMPORT["engine"] = {
     "copier",
     "control",
     "proof",
+    "same_offsets",
 }
 MAY_IMPORT["legacy"] = {
     "signals",
@@ -91,6 +92,7 @@ MAY_IMPORT["evidence"] = {"atomic_file", "model"}
 MAY_IMPORT["definition_files"] = {"evidence"}
 MAY_IMPORT["recovery"] = {
     "asking",
+    "same_offsets",
     "atomic_file",
     "waiting",
     "spark",

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyspark
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # type: ignore[import-untyped]
 
 from mirror.client import GroupPosition, PositionsByPartition, TopicPartition
 from mirror.lab import runtime as kafka_runtime

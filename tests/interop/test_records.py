@@ -30,15 +30,18 @@ def test_a_copy_has_all_that_the_record_has(world: World) -> None:
 def test_the_time_of_a_record_is_the_sources_unless_the_copy_stamps_its_own(world: World) -> None:
     """LogAppendTime on either side (REC-03)."""
     stamped = world.create("test-stamped", message_timestamp_type="LogAppendTime")
-    plain = world.create("test-plain")
-    world.create(f"primary.{plain}", on="backup", message_timestamp_type="LogAppendTime")
+    # Its flow leaves the copy's settings alone: a synchronisation would take the source's type of timestamps.
+    stamping = "unsynced.unsynced-plain"
+    world.create(stamping, on="backup", message_timestamp_type="LogAppendTime")
+    plain = world.create("unsynced-plain")
     producer = confluent_kafka.Producer(world.client("primary"))
-    for topic in (stamped, plain):
+    copies = {stamped: f"primary.{stamped}", plain: stamping}
+    for topic, copy in copies.items():
         producer.produce(topic, b"1", timestamp=_TIME)
         assert producer.flush(30) == 0
-        world.until_copied(f"primary.{topic}", [1])
-    times = [world.log(topic, on="primary")[0].timestamp for topic in (stamped, plain)]
-    copied = [world.log(f"primary.{topic}")[0].timestamp for topic in (stamped, plain)]
+        world.until_copied(copy, [1])
+    times = [world.log(topic, on="primary")[0].timestamp for topic in copies]
+    copied = [world.log(copy)[0].timestamp for copy in copies.values()]
     assert times[1] == _TIME
     assert copied[0] == times[0] > _TIME
     assert copied[1] > times[0]

@@ -14,9 +14,9 @@ from tests.interop.world import World
 
 def test_heartbeats(world: World) -> None:
     """One a second, of the flow into this cluster, and mirrored on (HB-01, HB-03, HB-04, section 3.2)."""
-    for topic in ("heartbeats", "primary.heartbeats"):
-        world.until(lambda topic=topic: len(world.side_records(topic, "backup")) >= 3, f"{topic}")  # type: ignore[misc]
-    own, mirrored = ([*world.side_records(topic, "backup")] for topic in ("heartbeats", "primary.heartbeats"))
+    for name in ("heartbeats", "primary.heartbeats"):
+        world.until(lambda name=name: len(world.side_records(name, "backup")) >= 3, name)  # type: ignore[misc]
+    own, mirrored = ([*world.side_records(name, "backup")] for name in ("heartbeats", "primary.heartbeats"))
     for records, flow in ((own, ("primary", "backup")), (mirrored, ("backup", "primary"))):
         beats = [Heartbeat.parse(record.key, record.value) for record in records]
         assert {(beat.source_alias, beat.target_alias) for beat in beats if beat} == {flow}

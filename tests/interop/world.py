@@ -19,8 +19,8 @@ import confluent_kafka
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
-from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.log import LogTail
+from mirror.kafka.problems import BrokerRefused, LeaderUnknown
 from mirror.lab import mm2, processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model.checkpoint import Checkpoint
@@ -73,7 +73,8 @@ FLOWS: dict[tuple[str, str], str] = {
     ("same", "backup"): "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     ("defaults", "backup"): "use.defaults.from = source",
     ("committed", "backup"): "consumer.isolation.level = read_committed",
-    ("unsynced", "silent"): "emit.offset-syncs.enabled = false",
+    ("unsynced", "silent"): """emit.offset-syncs.enabled = false
+        sync.topic.configs.enabled = false""",
     ("sealed", "vault"): "consumer.isolation.level = read_committed",
 }
 _ON_BACKUP = ("backup", "silent", "vault")

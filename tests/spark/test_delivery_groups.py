@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.delivery import GroupReading, Place, Standing, judge_groups
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.findings import Anomaly, Delivery
 from mirror.proof.group_move import GroupMove
 from tests.spark.histories import (
@@ -255,7 +255,7 @@ def test_reading_again_is_tolerated_and_passing_over_or_not_having_finished_is_n
     unfinished = judge_groups(reads_of(spark, *before, *on_copy[:2]), sends, logs, groups, early)
     reads = reads_of(spark, *before, on_copy[2])
     passed_over = judge_groups(reads, sends, logs, groups, standing)
-    gap = Gap("reads/c-1.parquet", "is missing")
+    gap = MissingEvidence("reads/c-1.parquet", "is missing")
     short = judge_groups(reads, sends, logs, groups, standing, gaps=[gap])
 
     # A record that was read on the copy lies behind no position on east: it was read all the same.

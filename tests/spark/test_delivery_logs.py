@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.delivery import Place, Route, judge_logs
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.findings import Anomaly, Delivery, Finding
 from tests.spark.histories import COPY, MIRRORED, NEW, ORDERS, Row, logged, logs_of, own, sends_of, sent
 
@@ -218,7 +218,11 @@ class TestVerdict:
 
     @staticmethod
     def judge(
-        spark: SparkSession, logs: Sequence[Row], *, tolerated: Iterable[Anomaly] = (), gaps: Sequence[Gap] = ()
+        spark: SparkSession,
+        logs: Sequence[Row],
+        *,
+        tolerated: Iterable[Anomaly] = (),
+        gaps: Sequence[MissingEvidence] = (),
     ) -> Delivery:
         sends = [sent(0), sent(1), sent(9, place=Place("east", "topics nobody asked about"))]
         return judge_logs(
@@ -227,14 +231,16 @@ class TestVerdict:
 
     def test_a_log_that_was_not_read_to_its_end_proves_no_absence(self, spark: SparkSession) -> None:
         """The broker went away while the copy was read; what was not seen may well be there."""
-        gap = Gap("west east.orders-0", "was not read to the end", (COPY.cluster, TopicPartition(COPY.topic, 0)))
+        gap = MissingEvidence(
+            "west east.orders-0", "was not read to the end", (COPY.cluster, TopicPartition(COPY.topic, 0))
+        )
         delivery = self.judge(spark, [logged(0)], gaps=[gap])
 
         assert (delivery.verdict, named(delivery.findings)) == (Verdict.UNKNOWN, {Anomaly.STRANDED: [1]})
 
     def test_a_ledger_that_was_not_closed_proves_nothing_of_records_it_does_not_know(self, spark: SparkSession) -> None:
         """The load generator was killed before it could write its last part."""
-        gap = Gap("sends/p-3.parquet", "not closed")
+        gap = MissingEvidence("sends/p-3.parquet", "not closed")
         unknown = self.judge(spark, [logged(0), logged(1), logged(2)], gaps=[gap])
         broken = self.judge(spark, [logged(0), logged(1), logged(1, 2)], gaps=[gap])
 

@@ -11,7 +11,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.account import Account, Fate, Sides, settle_account
 from mirror.proof.delivery import Place, Route
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.history import missing_acked, stranded_records
 from mirror.proof.objectives import Missing
 from tests.spark.histories import MIRRORED, NEW, SENT_AT, Row, logged, logs_of, own, sends_of, sent
@@ -36,7 +36,7 @@ RETURNED = [logged(number, producer="new", place=HOME) for number in (0, 1)]
 
 
 def settle(
-    spark: SparkSession, logs: Sequence[Row], *, listed: Sequence[Row] = (), gaps: Sequence[Gap] = ()
+    spark: SparkSession, logs: Sequence[Row], *, listed: Sequence[Row] = (), gaps: Sequence[MissingEvidence] = ()
 ) -> Account:
     return settle_account(
         sends_of(spark, *SENDS), logs_of(spark, *logs), SIDES, listed=sends_of(spark, *listed), gaps=gaps
@@ -104,8 +104,8 @@ def test_what_was_written_on_the_standby_must_come_home(spark: SparkSession) -> 
 
 def test_short_evidence_leaves_the_account_open(spark: SparkSession) -> None:
     """A log was not read to its end: what is missing may be there. A ledger without its end: what balances may not."""
-    unread = Gap("east orders-0", "was not read to the end", ("east", TopicPartition("orders", 0)))
-    unclosed = Gap("sends/p-3.parquet", "was not closed")
+    unread = MissingEvidence("east orders-0", "was not read to the end", ("east", TopicPartition("orders", 0)))
+    unclosed = MissingEvidence("sends/p-3.parquet", "was not closed")
 
     assert settle(spark, [*WEST, *EAST[:3], *RETURNED], gaps=[unread]).verdict is Verdict.UNKNOWN
     assert (

@@ -23,9 +23,8 @@ from mirror.control.gaps import GapEntry
 from mirror.control.groups import GroupAction, GroupDecision
 from mirror.control.plan import FlowPlan
 from mirror.control.status import FlowObserver
-from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.cluster_model import GroupPosition
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ClusterUnreachable, ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.gap import Gap
 from mirror.model.partition import TopicPartition

@@ -28,7 +28,7 @@ def endings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(spark, "spark_session", start)
-    monkeypatch.setattr(spark, "_rehearse", lambda *_: None)
+    monkeypatch.setattr(spark, "_warm_up", lambda *_: None)
     return said
 
 

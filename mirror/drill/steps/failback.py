@@ -14,7 +14,7 @@ from mirror.drill.steps import verification
 from mirror.drill.steps.failover import applications_after, copy_routes, event, located, request, there
 from mirror.drill.steps.phases import Phases
 from mirror.drill.steps.resumption import done
-from mirror.drill.steps.stage import JUDGES, LAG_SAMPLER, REPLICATOR, Stage
+from mirror.drill.steps.stage import JUDGES, LAG_SAMPLER, REPLICATOR, DrillStage
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_evidence import read_settings
@@ -50,7 +50,7 @@ _OF_GROUPS = (
 _LISTED = arrow_schema((*SENDS, Column("in_own_log", "boolean")))
 
 
-def restart_active(stage: Stage) -> pd.DataFrame:
+def restart_active(stage: DrillStage) -> pd.DataFrame:
     """Start the old cluster again, with the disks it died on; no application knows its address yet."""
     if not done(stage, Event.FAULT_HEALED, STEP):
         # Before the deed: a run that ends between the two starts the cluster when it is resumed.
@@ -59,7 +59,7 @@ def restart_active(stage: Stage) -> pd.DataFrame:
     return pd.DataFrame([{"broker": broker.address, "alive": broker.is_alive()} for broker in cluster.brokers])
 
 
-def list_stranded(stage: Stage) -> pd.DataFrame:
+def list_stranded(stage: DrillStage) -> pd.DataFrame:
     """List every record the old cluster had acknowledged and the standby lacks; keep the list in the run directory.
 
     Returns a row a partition with the number of records and the range of their offsets.
@@ -83,7 +83,7 @@ def list_stranded(stage: Stage) -> pd.DataFrame:
     )
 
 
-def find_stranded(stage: Stage) -> list[pd.DataFrame]:
+def find_stranded(stage: DrillStage) -> list[pd.DataFrame]:
     """Read both sides to their ends; return, a frame a topic, the sends the standby lacks."""
     routes = copy_routes(stage, stage.forward)
     places = [place for route in routes for place in (route.sent, route.kept)]
@@ -93,7 +93,7 @@ def find_stranded(stage: Stage) -> list[pd.DataFrame]:
         return list(pool.map(lambda route: stranded_records(found.sends, found.logs, route).toPandas(), routes))
 
 
-def plan(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> Phases:
+def plan(stage: DrillStage, *, rate: float, value_bytes: int, seed: int) -> Phases:
     """Plan the procedure that `mirror failback` carries out, or the rest of it, once both clusters are there.
 
     Raises
@@ -114,18 +114,18 @@ def plan(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> Phases:
     return Phases(stage, STEP, applications, plan_failback(request(stage, applications)))
 
 
-def home(stage: Stage) -> JournalFacts:
+def home(stage: DrillStage) -> JournalFacts:
     """Return what the procedure has done."""
     return JournalFacts.of(stage.run.path / FAILOVER / FAILBACK, stage.reverse)
 
 
-def groups_home_table(stage: Stage) -> pd.DataFrame:
+def groups_home_table(stage: DrillStage) -> pd.DataFrame:
     """Return where every group goes on at home, a row for each position."""
     rows = [dict(each) for each in home(stage).group_rows if each["topic"] in home_topics(stage)]
     return pd.DataFrame(rows).convert_dtypes()
 
 
-def serve_at_home(stage: Stage, phases: Phases, *, rate: float, seconds: float) -> str:
+def serve_at_home(stage: DrillStage, phases: Phases, *, rate: float, seconds: float) -> str:
     """Let the applications work on the old cluster, active again, for a while; say how much it has acknowledged."""
     phases.require_no_failure()
     phases.applications.start(stage.active)
@@ -133,7 +133,7 @@ def serve_at_home(stage: Stage, phases: Phases, *, rate: float, seconds: float) 
     return f"{stage.active} has acknowledged {records:,} more records"
 
 
-def stop_everything(stage: Stage) -> pd.DataFrame:
+def stop_everything(stage: DrillStage) -> pd.DataFrame:
     """Stop the producers, let everything run dry and be read, then stop the groups, the replicator and the sampler."""
     stage.stop(LOAD)
     _wait_until_dry(stage, {stage.forward, stage.reverse})
@@ -144,7 +144,7 @@ def stop_everything(stage: Stage) -> pd.DataFrame:
     return table
 
 
-def compare(stage: Stage) -> dict[Flow, Equivalence]:
+def compare(stage: DrillStage) -> dict[Flow, Equivalence]:
     """Verify both flows to their ends."""
     return {flow: verification.compare(stage, flow) for flow in (stage.forward, stage.reverse)}
 
@@ -164,14 +164,14 @@ class Settlement:
     groups: Delivery
 
 
-def settle(stage: Stage) -> Settlement:
+def settle(stage: DrillStage) -> Settlement:
     """Account for every record the ledger says was acknowledged, and for what every group was handed."""
     settlement = stage.judge(judge_everything, stage)
     stage.stop(JUDGES)
     return settlement
 
 
-def judge_everything(stage: Stage) -> Settlement:
+def judge_everything(stage: DrillStage) -> Settlement:
     """Read every log to its end and put it before all judges."""
     forward, reverse = copy_routes(stage, stage.forward), copy_routes(stage, stage.reverse)
     places = [place for route in (*forward, *reverse) for place in (route.sent, route.kept)]
@@ -192,14 +192,14 @@ def judge_everything(stage: Stage) -> Settlement:
             return Settlement(account.result(), delivery.result(), groups.result())
 
 
-def group_moves(stage: Stage) -> list[GroupMove]:
+def group_moves(stage: DrillStage) -> list[GroupMove]:
     """Return where groups went on, as the journals of the procedure say: at the failover, and home."""
     allowed = read_settings(stage.run).parameters["rpo_objective_seconds"]
     known_by_ms = event(stage, Event.FAULT_INJECTED).at_ms - round(1000 * float(allowed))
     return [*there(stage).group_moves(known_by_ms), *home(stage).group_moves()]
 
 
-def groups_table(stage: Stage, settlement: Settlement) -> pd.DataFrame:
+def groups_table(stage: DrillStage, settlement: Settlement) -> pd.DataFrame:
     """Return a row a group: records it was to be handed, and what went wrong."""
     rows = []
     for group in stage.groups:
@@ -215,7 +215,9 @@ def groups_table(stage: Stage, settlement: Settlement) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def conclude(stage: Stage, phases: Phases, comparisons: Mapping[Flow, Equivalence], settlement: Settlement) -> None:
+def conclude(
+    stage: DrillStage, phases: Phases, comparisons: Mapping[Flow, Equivalence], settlement: Settlement
+) -> None:
     """Write the outcome: equal copies, every record handed to every group, and an account that balances."""
     phases.require_no_failure()
     account, logs, groups = settlement.account, settlement.logs, settlement.groups
@@ -266,7 +268,7 @@ def conclude(stage: Stage, phases: Phases, comparisons: Mapping[Flow, Equivalenc
     stage.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
 
 
-def home_topics(stage: Stage) -> list[str]:
+def home_topics(stage: DrillStage) -> list[str]:
     """Return what the groups read on the old cluster: its own topics, and what came home from the standby."""
     return [*stage.topics, *(stage.remote(topic, stage.reverse) for topic in stage.topics)]
 
@@ -299,7 +301,7 @@ def _unsettled(account: Account) -> list[FindingFact]:
     ]
 
 
-def _wait_until_dry(stage: Stage, flows: set[Flow]) -> None:
+def _wait_until_dry(stage: DrillStage, flows: set[Flow]) -> None:
     """Wait until all in the applications' topics has been copied along ``flows`` and is on record: groups need that."""
     with observe(stage.settings, flows) as observers:
 
@@ -318,7 +320,7 @@ def _wait_until_dry(stage: Stage, flows: set[Flow]) -> None:
         _require_nobody(await_copies(waiting, seconds=_RETURN_SECONDS), f"not copied after {_RETURN_SECONDS:g} s")
 
 
-def _wait_until_read(stage: Stage, alias: str, topics: list[str]) -> None:
+def _wait_until_read(stage: DrillStage, alias: str, topics: list[str]) -> None:
     """Wait until every group stands at the end of every one of these topics."""
     wanted = {group: set(topics) for group in stage.groups}
     left = await_reading(stage.settings.clusters[alias], wanted, seconds=_RETURN_SECONDS)
@@ -330,7 +332,7 @@ def _require_nobody(behind: list[str], what: str) -> None:
         raise WaitTimeout(f"{what}: {', '.join(behind)}")
 
 
-def _status(stage: Stage) -> pd.DataFrame:
+def _status(stage: DrillStage) -> pd.DataFrame:
     with observe(stage.settings) as observers:
         looks = [observer.look() for observer in observers]
     return pd.DataFrame(

@@ -14,7 +14,7 @@ from mirror.drill.steps import verification
 from mirror.drill.steps.mirroring import applications_before
 from mirror.drill.steps.phases import Phases
 from mirror.drill.steps.resumption import done
-from mirror.drill.steps.stage import REPLICATOR, Stage
+from mirror.drill.steps.stage import REPLICATOR, DrillStage
 from mirror.evidence.journal import Entry, Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.plots import lag_plot, rto_chain_plot
@@ -42,7 +42,7 @@ from mirror.recovery.run import FAILOVER
 STEP = "failover_drill"
 
 
-def build_up_load(stage: Stage, *, rate: float, seconds: float, value_bytes: int, seed: int) -> str:
+def build_up_load(stage: DrillStage, *, rate: float, seconds: float, value_bytes: int, seed: int) -> str:
     """Let the load go on for a while, so that the fault hits a busy cluster; say how much was acknowledged."""
     if done(stage, Event.FAULT_INJECTED, STEP):
         return f"{stage.active} was lost before"
@@ -50,7 +50,7 @@ def build_up_load(stage: Stage, *, rate: float, seconds: float, value_bytes: int
     return _acknowledged(stage.active, stage.wait_for_load(stage.active, rate=rate, seconds=seconds))
 
 
-def freeze_replicator(stage: Stage, seconds: float, *, rate: float) -> None:
+def freeze_replicator(stage: DrillStage, seconds: float, *, rate: float) -> None:
     """Freeze the replicator while the active cluster acknowledges ``seconds`` more of load, as a slow link would.
 
     It is thawed when the fault is there.
@@ -62,7 +62,7 @@ def freeze_replicator(stage: Stage, seconds: float, *, rate: float) -> None:
     stage.wait_for_load(stage.active, rate=rate, seconds=seconds)
 
 
-def kill_active(stage: Stage) -> pd.DataFrame:
+def kill_active(stage: DrillStage) -> pd.DataFrame:
     """Kill every broker of the active cluster with SIGKILL, while producers and consumers are at work."""
     cluster = stage.cluster(stage.active)
     pids = [{"cluster": stage.active, "broker": broker.address} for broker in cluster.brokers]
@@ -74,7 +74,7 @@ def kill_active(stage: Stage) -> pd.DataFrame:
     return pd.DataFrame(pids)
 
 
-def plan(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> Phases:
+def plan(stage: DrillStage, *, rate: float, value_bytes: int, seed: int) -> Phases:
     """Plan the procedure that `mirror failover --mode unplanned` carries out, or the rest of it; nothing is changed.
 
     Raises
@@ -92,12 +92,12 @@ def plan(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> Phases:
     return Phases(stage, STEP, applications, plan_failover(request(stage, applications), Mode.UNPLANNED))
 
 
-def applications_after(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> Deployment:
+def applications_after(stage: DrillStage, *, rate: float, value_bytes: int, seed: int) -> Deployment:
     """Return the applications as they run on the standby."""
     return stage.applications(stage.standby, "after", rate=rate, seed=seed + 1, value_bytes=value_bytes)
 
 
-def request(stage: Stage, applications: LabApplications) -> Request:
+def request(stage: DrillStage, applications: LabApplications) -> Request:
     """Return what is asked of the procedure, there and home."""
 
     def verify(flow: FlowSettings) -> Equivalence:
@@ -108,7 +108,7 @@ def request(stage: Stage, applications: LabApplications) -> Request:
     return Request(settings, chosen, None, directory, lambda _: applications, lambda: quietly, verify=verify)
 
 
-def cuts_table(stage: Stage) -> pd.DataFrame:
+def cuts_table(stage: DrillStage) -> pd.DataFrame:
     """Return where the copy of each partition ended, a row each."""
     return pd.DataFrame(
         [
@@ -118,23 +118,23 @@ def cuts_table(stage: Stage) -> pd.DataFrame:
     )
 
 
-def cut_positions(stage: Stage) -> dict[TopicPartition, int]:
+def cut_positions(stage: DrillStage) -> dict[TopicPartition, int]:
     """Return how far each partition of the applications' topics was copied when the flow was cut."""
     found = there(stage).cut_positions
     return {each: upstream for each, upstream in sorted(found.items()) if each.topic in stage.topics}
 
 
-def there(stage: Stage) -> JournalFacts:
+def there(stage: DrillStage) -> JournalFacts:
     """Return what the procedure has done."""
     return JournalFacts.of(stage.run.path / FAILOVER, stage.forward)
 
 
-def groups_table(stage: Stage) -> pd.DataFrame:
+def groups_table(stage: DrillStage) -> pd.DataFrame:
     """Return where every group goes on, a row for each position."""
     return pd.DataFrame([dict(each) for each in there(stage).group_rows]).convert_dtypes()
 
 
-def service_table(stage: Stage) -> pd.DataFrame:
+def service_table(stage: DrillStage) -> pd.DataFrame:
     """Return when the standby served again: its first write, and the first read of each group, a row each."""
     found = _instants(stage)
     seen = {"first write": found.first_write_at_ms, **found.groups_reading_at_ms}
@@ -146,19 +146,19 @@ def service_table(stage: Stage) -> pd.DataFrame:
     )
 
 
-def keep_serving(stage: Stage, phases: Phases, *, rate: float, seconds: float) -> str:
+def keep_serving(stage: DrillStage, phases: Phases, *, rate: float, seconds: float) -> str:
     """Let the standby serve for a while; say how much it has acknowledged meanwhile."""
     phases.require_no_failure()
     phases.applications.start(stage.standby)
     return _acknowledged(stage.standby, stage.wait_for_load(stage.standby, rate=rate, seconds=seconds))
 
 
-def show_lag(stage: Stage) -> Figure:
+def show_lag(stage: DrillStage) -> Figure:
     """Plot the lag up to the fault and behind it."""
     return lag_plot(read_evidence(stage.run), str(stage.forward))
 
 
-def event(stage: Stage, kind: Event) -> Entry:
+def event(stage: DrillStage, kind: Event) -> Entry:
     """Return the newest journal entry of a kind.
 
     Raises
@@ -196,7 +196,7 @@ class Judgement:
     cuts: tuple[PartitionCut, ...]
 
 
-def judge(stage: Stage) -> Judgement:
+def judge(stage: DrillStage) -> Judgement:
     """Join the ledger with all that lies on the standby, and hold the clock against the journal."""
     missing, delivery = stage.judge(measure, stage)
     fault_at_ms = event(stage, Event.FAULT_INJECTED).at_ms
@@ -210,7 +210,7 @@ def judge(stage: Stage) -> Judgement:
     )
 
 
-def measure(stage: Stage) -> tuple[tuple[Missing, ...], Delivery]:
+def measure(stage: DrillStage) -> tuple[tuple[Missing, ...], Delivery]:
     """Read the standby's copies to their ends; return what they lack, and what is wrong with what they hold."""
     routes = copy_routes(stage, stage.forward)
     with (
@@ -230,13 +230,15 @@ def partitions_table(judgement: Judgement) -> pd.DataFrame:
     return pd.DataFrame([asdict(cut) for cut in judgement.cuts])
 
 
-def show_chain(stage: Stage, judgement: Judgement, rto_objective_seconds: float) -> Figure:
+def show_chain(stage: DrillStage, judgement: Judgement, rto_objective_seconds: float) -> Figure:
     """Plot the links from the fault to service again."""
     evidence = read_evidence(stage.run)
     return rto_chain_plot(replace(evidence, failover=_facts(judgement, None, rto_objective_seconds)))
 
 
-def conclude(stage: Stage, phases: Phases, judgement: Judgement, *, rpo_seconds: float, rto_seconds: float) -> None:
+def conclude(
+    stage: DrillStage, phases: Phases, judgement: Judgement, *, rpo_seconds: float, rto_seconds: float
+) -> None:
     """Write the outcome: both objectives met, and what is on the standby is there once, unchanged, in order.
 
     What nobody could tell the procedure is told beside it: the ledger knows.
@@ -274,7 +276,7 @@ def conclude(stage: Stage, phases: Phases, judgement: Judgement, *, rpo_seconds:
     stage.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
 
 
-def copy_routes(stage: Stage, flow: Flow) -> tuple[Route, ...]:
+def copy_routes(stage: DrillStage, flow: Flow) -> tuple[Route, ...]:
     """Return the ways of the applications' topics along a flow."""
     return tuple(
         Route(Place(flow.source, topic), Place(flow.target, stage.remote(topic, flow))) for topic in stage.topics
@@ -303,11 +305,11 @@ def _acknowledged(alias: str, records: int) -> str:
     return f"{alias} has acknowledged {records:,} more records"
 
 
-def _instants(stage: Stage) -> FailoverInstants:
+def _instants(stage: DrillStage) -> FailoverInstants:
     return there(stage).instants(event(stage, Event.FAULT_INJECTED).at_ms, stage.groups)
 
 
-def _cuts(stage: Stage, missing: tuple[Missing, ...]) -> tuple[PartitionCut, ...]:
+def _cuts(stage: DrillStage, missing: tuple[Missing, ...]) -> tuple[PartitionCut, ...]:
     lacking = {each.partition: each.records for each in missing}
     return tuple(
         PartitionCut(source.topic, source.partition, upstream - 1, lacking.get(source, 0))

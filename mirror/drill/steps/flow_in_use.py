@@ -16,7 +16,7 @@ from mirror.drill.interactive import Interactive, keep_in_use, take_up
 from mirror.drill.live import show_waits
 from mirror.drill.notebook_display import style_outputs
 from mirror.drill.steps import practice as practising
-from mirror.drill.steps.stage import Stage, be_the_only_kernel
+from mirror.drill.steps.stage import DrillStage, be_the_only_kernel
 from mirror.drill.unattended import is_unattended
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
@@ -49,7 +49,7 @@ class FlowInUse:
     chosen: FlowSettings
     groups: str | None
     applications_file: Path | None
-    practice: Stage | None
+    practice: DrillStage | None
     by_hand: Interactive | None
 
     @classmethod
@@ -93,7 +93,7 @@ class FlowInUse:
             keep_in_use(by_hand.run.path)
             show_waits()
             run = by_hand.run
-        stage = Stage.of(run, by_hand) if practice else None
+        stage = DrillStage.of(run, by_hand) if practice else None
         if stage is not None:
             practising.prepare(stage, step)
         settings = load(Path(properties_file) if stage is None else run.mirror_properties)

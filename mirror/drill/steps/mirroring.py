@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from mirror.control.flow_status import FlowStatus
 from mirror.control.status import observe
-from mirror.drill.steps.stage import LAG_SAMPLER, REPLICATOR, Stage
+from mirror.drill.steps.stage import LAG_SAMPLER, REPLICATOR, DrillStage
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.plots import lag_plot
 from mirror.evidence.run_evidence import read_evidence
@@ -26,13 +26,13 @@ _START_SECONDS = 300.0
 _SAMPLES = 3
 
 
-def start_replicator(stage: Stage) -> str:
+def start_replicator(stage: DrillStage) -> str:
     """Start mirroring; it takes some seconds to get going."""
     process = (stage.alive(REPLICATOR) or [stage.start_replicator()])[0]
     return f"{process.name} runs with pid {process.pid}; its log is {process.log_path.name}"
 
 
-def wait_until_mirrored(stage: Stage) -> pd.DataFrame:
+def wait_until_mirrored(stage: DrillStage) -> pd.DataFrame:
     """Wait until all that the applications have written so far is copied, then begin to sample the lag.
 
     What was written while the replicator started is a backlog, however slow the machine; the objective is for a copy
@@ -65,19 +65,19 @@ def wait_until_mirrored(stage: Stage) -> pd.DataFrame:
     return status_table(stage, status_of(stage))
 
 
-def start_applications(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> pd.DataFrame:
+def start_applications(stage: DrillStage, *, rate: float, value_bytes: int, seed: int) -> pd.DataFrame:
     """Start producers and the groups on the active cluster; the last group reads slowly, so that it lags behind."""
     stage.start_applications(applications_before(stage, rate=rate, value_bytes=value_bytes, seed=seed))
     return pd.DataFrame([{"process": process.name, "pid": process.pid} for process in stage.alive()])
 
 
-def applications_before(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> Deployment:
+def applications_before(stage: DrillStage, *, rate: float, value_bytes: int, seed: int) -> Deployment:
     """Return the applications as they run on the active cluster before it is lost."""
     slow = max(1.0, 0.6 * rate)
     return stage.applications(stage.active, "before", rate=rate, seed=seed, value_bytes=value_bytes, slow=slow)
 
 
-def run_steadily(stage: Stage, *, rate: float, seconds: float) -> pd.DataFrame:
+def run_steadily(stage: DrillStage, *, rate: float, seconds: float) -> pd.DataFrame:
     """Let it run until as many records are acknowledged as that time should bring, and the lag was sampled some times.
 
     Returns where the flow stands.
@@ -92,12 +92,12 @@ def run_steadily(stage: Stage, *, rate: float, seconds: float) -> pd.DataFrame:
     return status_table(stage, status_of(stage))
 
 
-def show_lag(stage: Stage) -> Figure:
+def show_lag(stage: DrillStage) -> Figure:
     """Plot the lag of every partition so far."""
     return lag_plot(read_evidence(stage.run), str(stage.forward))
 
 
-def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
+def conclude(stage: DrillStage, *, lag_objective_seconds: float) -> None:
     """Write the outcome: the flow runs, and the oldest record still to be copied is younger than the objective."""
     status = status_of(stage)
     lags = [partition.lag_seconds for partition in status.partitions]
@@ -126,13 +126,13 @@ def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
     stage.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
 
 
-def _written_to(stage: Stage) -> set[str]:
+def _written_to(stage: DrillStage) -> set[str]:
     """Return the topics of which the active cluster has acknowledged a record, by the ledger."""
     sends = stage.sends()
     return set(sends[(sends.cluster == stage.active) & (sends.status == "acked")].topic)
 
 
-def _samples(stage: Stage) -> int:
+def _samples(stage: DrillStage) -> int:
     """Return how often the lag of the forward flow has been sampled."""
     if not stage.run.lag.exists():
         return 0
@@ -141,13 +141,13 @@ def _samples(stage: Stage) -> int:
     return len({sample["at_ms"] for sample in samples if sample["flow"] == str(stage.forward)})
 
 
-def status_of(stage: Stage) -> FlowStatus:
+def status_of(stage: DrillStage) -> FlowStatus:
     """Return where the forward flow stands."""
     with observe(stage.settings, {stage.forward}) as (observer,):
         return observer.look()
 
 
-def status_table(stage: Stage, status: FlowStatus) -> pd.DataFrame:
+def status_table(stage: DrillStage, status: FlowStatus) -> pd.DataFrame:
     """Return a flow's partitions of the applications' topics as a table."""
     rows = [partition for partition in status.as_json()["partitions"] if partition["topic"] in stage.topics]
     return pd.DataFrame(rows)

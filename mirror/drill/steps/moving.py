@@ -13,7 +13,7 @@ from mirror.drill.notebook_display import Sentences, text_html
 from mirror.drill.steps import practice
 from mirror.drill.steps.flow_in_use import FlowInUse
 from mirror.drill.steps.resumption import done
-from mirror.drill.steps.stage import Stage
+from mirror.drill.steps.stage import DrillStage
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_model import Factual
@@ -186,7 +186,7 @@ def _tell(step: StepResult) -> None:
     print(fill(said, _LINE, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False), flush=True)
 
 
-def _started_where_they_belong(used: FlowInUse, stage: Stage) -> str:
+def _started_where_they_belong(used: FlowInUse, stage: DrillStage) -> str:
     """Start what ended with an earlier runner; what a step has stopped, and not started yet, is that step's."""
     flow = used.chosen.flow
     if (used.run.path / MIGRATION).exists():
@@ -198,7 +198,7 @@ def _started_where_they_belong(used: FlowInUse, stage: Stage) -> str:
     return f"practice: the applications move from {flow.source} to {flow.target}, group by group"
 
 
-def _fail_over_first(used: FlowInUse, stage: Stage) -> str:
+def _fail_over_first(used: FlowInUse, stage: DrillStage) -> str:
     """Fail the practice over, once, and let the applications write on the standby."""
     before = done(stage, Event.ACTION, used.step)
     if before is None or before.facts.get("practice") == "begun":

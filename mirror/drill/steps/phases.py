@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from mirror.drill.steps.stage import Stage
+from mirror.drill.steps.stage import DrillStage
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_model import Factual
@@ -24,7 +24,7 @@ _EVIDENCE = {".json", ".jsonl"}
 class Phases:
     """A procedure under way; ``step`` is that of the runbook."""
 
-    stage: Stage
+    stage: DrillStage
     step: str
     applications: LabApplications
     procedure: Procedure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirror.drill.steps import mirroring, setup
 from mirror.drill.steps.resumption import done
-from mirror.drill.steps.stage import LAG_SAMPLER, REPLICATOR, Stage
+from mirror.drill.steps.stage import LAG_SAMPLER, REPLICATOR, DrillStage
 from mirror.evidence.journal import Event
 from mirror.lab.applications import Deployment
 from mirror.lab.stage import LOAD, READERS
@@ -18,7 +18,7 @@ _VALUE_BYTES, _SEED = 256, 1
 _START_SECONDS = 300.0
 
 
-def prepare(stage: Stage, step: str) -> None:
+def prepare(stage: DrillStage, step: str) -> None:
     """Make the practice, or start again what should run by now and does not.
 
     Behind a fault its victim stays as it was left; once the procedure has begun, the applications are its own affair.
@@ -40,17 +40,17 @@ def prepare(stage: Stage, step: str) -> None:
         stage.start_replicator()
 
 
-def applications(stage: Stage, alias: str) -> Deployment:
+def applications(stage: DrillStage, alias: str) -> Deployment:
     """Return the applications as they run on a cluster."""
     return stage.applications(alias, _PHASE, rate=RATE, seed=_SEED, value_bytes=_VALUE_BYTES)
 
 
-def moved_applications(stage: Stage) -> LabApplications:
+def moved_applications(stage: DrillStage) -> LabApplications:
     """Return the applications as the procedure moves them."""
     return LabApplications(stage, {alias: applications(stage, alias) for alias in (stage.active, stage.standby)})
 
 
-def kill_active(stage: Stage, step: str) -> str:
+def kill_active(stage: DrillStage, step: str) -> str:
     """Kill every broker of the active cluster, once, while the applications are at work."""
     if done(stage, Event.FAULT_INJECTED, step) is None:
         stage.wait_for_load(stage.active, rate=RATE, seconds=1.0)
@@ -61,7 +61,7 @@ def kill_active(stage: Stage, step: str) -> str:
     return f"practice: every broker of {stage.active} was killed"
 
 
-def stop_copying(stage: Stage, step: str) -> str:
+def stop_copying(stage: DrillStage, step: str) -> str:
     """End the replicator while the applications write on, as if its link were down."""
     if not _copying_was_ended(stage, step):
         stage.run.journal.append(Event.ACTION, step=step, facts={"ended": REPLICATOR})
@@ -70,13 +70,13 @@ def stop_copying(stage: Stage, step: str) -> str:
     return f"practice: nothing is copied any more; {stage.active} has accepted {written:,} records since"
 
 
-def end(stage: Stage) -> None:
+def end(stage: DrillStage) -> None:
     """End the applications and the replicator, so that the ledger is complete."""
     stage.stop(LOAD, READERS, LAG_SAMPLER)
     stage.stop(REPLICATOR)
 
 
-def _await_checkpoints(stage: Stage) -> None:
+def _await_checkpoints(stage: DrillStage) -> None:
     """Wait until the standby has a position for every group and partition, by checkpoints alone."""
 
     def missing() -> int:
@@ -88,5 +88,5 @@ def _await_checkpoints(stage: Stage) -> None:
     wait_until(missing, "checkpoints of every group", timeout_seconds=_START_SECONDS, until=lambda count: count <= 0)
 
 
-def _copying_was_ended(stage: Stage, step: str) -> bool:
+def _copying_was_ended(stage: DrillStage, step: str) -> bool:
     return any(entry.step == step and "ended" in entry.facts for entry in stage.run.journal.read().entries)

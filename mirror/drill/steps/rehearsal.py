@@ -12,8 +12,7 @@ from mirror.drill.steps import practice
 from mirror.drill.steps.flow_in_use import FlowInUse
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.run_model import Cluster as ClusterFact
-from mirror.evidence.run_model import Factual, Finding
+from mirror.evidence.run_model import Factual, Finding, RunCluster
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.group_reader import ReadLimits
 from mirror.model.counts import counted
@@ -121,9 +120,9 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows).convert_dtypes()
 
 
-def _clusters(used: FlowInUse) -> list[ClusterFact]:
+def _clusters(used: FlowInUse) -> list[RunCluster]:
     found = []
     for alias in (used.chosen.flow.source, used.chosen.flow.target):
         with Cluster.connect(used.settings.clusters[alias]) as cluster:
-            found.append(ClusterFact(alias, cluster.cluster_id, cluster.bootstrap_servers, len(cluster.broker_ids())))
+            found.append(RunCluster(alias, cluster.cluster_id, cluster.bootstrap_servers, len(cluster.broker_ids())))
     return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mirror.control.status import FlowObserver, observe
 from mirror.drill.steps.layout import Layout
-from mirror.drill.steps.stage import REPLICATOR, Stage
+from mirror.drill.steps.stage import REPLICATOR, DrillStage
 from mirror.evidence.journal import Entry, Event
 from mirror.evidence.refusal import Refused
 from mirror.recovery.journal_facts import JournalFacts
@@ -70,13 +70,13 @@ def difference(wanted: Expected, serving: Collection[str]) -> tuple[str, ...]:
     )
 
 
-def done(stage: Stage, event: Event, step: str) -> Entry | None:
+def done(stage: DrillStage, event: Event, step: str) -> Entry | None:
     """Return the newest entry that says that this has happened in this step of the run; None if it has not."""
     found = [entry for entry in stage.run.journal.read().entries if (entry.event, entry.step) == (event, step)]
     return found[-1] if found else None
 
 
-def restore(stage: Stage) -> tuple[str, ...]:
+def restore(stage: DrillStage) -> tuple[str, ...]:
     """Start what should run by now and does not, and return, for people, what that was.
 
     Applications are started by the steps, which know their parameters.
@@ -106,7 +106,7 @@ def restore(stage: Stage) -> tuple[str, ...]:
     return tuple(started)
 
 
-def _await_leader(stage: Stage, serving: Collection[str], pid: int) -> None:
+def _await_leader(stage: DrillStage, serving: Collection[str], pid: int) -> None:
     """Wait until a replicator leads every flow into a cluster that serves.
 
     Only it can say how far the one before it had copied, which a cut wants to know.

@@ -7,9 +7,9 @@ from importlib.metadata import version
 import pandas as pd
 
 from mirror.config.resolving import load
-from mirror.drill.steps.stage import JUDGES, Stage
+from mirror.drill.steps.stage import JUDGES, DrillStage
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.run_model import Cluster as ClusterFact
+from mirror.evidence.run_model import RunCluster
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters as lab_clusters
@@ -39,7 +39,7 @@ refresh.topics.interval.seconds = 2
 """
 
 
-def start_clusters(stage: Stage, brokers: int, *, judged: bool = True) -> pd.DataFrame:
+def start_clusters(stage: DrillStage, brokers: int, *, judged: bool = True) -> pd.DataFrame:
     """Start both clusters, and what judges them; return a row each. Brokers that already run are left as they are."""
     if judged and not stage.alive(JUDGES):
         stage.start_judges()
@@ -58,7 +58,7 @@ def start_clusters(stage: Stage, brokers: int, *, judged: bool = True) -> pd.Dat
     )
 
 
-def start_spark(stage: Stage, workers: int) -> str:
+def start_spark(stage: DrillStage, workers: int) -> str:
     """Start the Spark cluster the replicator is to run on, if it is to run on one; say where its Spark is."""
     if not workers:
         return "the replicator runs Spark on this machine, inside its own processes"
@@ -68,7 +68,7 @@ def start_spark(stage: Stage, workers: int) -> str:
     return f"the replicator runs on the Spark cluster {running.master_url} with {len(running.workers)} workers"
 
 
-def write_properties(stage: Stage) -> str:
+def write_properties(stage: DrillStage) -> str:
     """Write the replicator's properties file into the run directory; return its text."""
     text = _PROPERTIES.format(
         active=stage.active,
@@ -83,7 +83,7 @@ def write_properties(stage: Stage) -> str:
     return text
 
 
-def create_topics(stage: Stage, partitions: int) -> pd.DataFrame:
+def create_topics(stage: DrillStage, partitions: int) -> pd.DataFrame:
     """Create the applications' topics on both clusters: on the standby they wait, empty, for the failover."""
     rows = []
     for alias in (stage.active, stage.standby):
@@ -95,16 +95,16 @@ def create_topics(stage: Stage, partitions: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def conclude(stage: Stage) -> pd.DataFrame:
+def conclude(stage: DrillStage) -> pd.DataFrame:
     """Ask both clusters who they are, write the outcome, and raise unless it is PASS."""
-    facts: list[ClusterFact] = []
+    facts: list[RunCluster] = []
     missing: list[str] = []
     for alias in (stage.active, stage.standby):
         with Cluster.connect(stage.settings.clusters[alias]) as cluster:
             present = cluster.topics(stage.topics)
             missing += [f"{topic} on {alias}" for topic in stage.topics if topic not in present]
             servers = stage.cluster(alias).bootstrap_servers
-            facts.append(ClusterFact(alias, cluster.cluster_id, servers, len(cluster.broker_ids())))
+            facts.append(RunCluster(alias, cluster.cluster_id, servers, len(cluster.broker_ids())))
     reasons = [f"topics are missing: {', '.join(missing)}"] if missing else []
     if len({fact.cluster_id for fact in facts}) < len(facts):
         reasons.append("both addresses lead to the same cluster")

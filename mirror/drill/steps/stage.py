@@ -44,7 +44,7 @@ _LATE_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stage(stage.Stage):
+class DrillStage(stage.Stage):
     """One run's clusters and processes.
 
     Attributes
@@ -60,7 +60,7 @@ class Stage(stage.Stage):
     by_hand: Interactive | None = None
 
     @classmethod
-    def open(cls, run_directory: str | Path, step: str) -> Stage:
+    def open(cls, run_directory: str | Path, step: str) -> DrillStage:
         """Return the stage of a run; without a directory, that of the practice run under way, or of a new one.
 
         Raises
@@ -82,7 +82,7 @@ class Stage(stage.Stage):
         return cls.of(by_hand.run, by_hand)
 
     @classmethod
-    def of(cls, run: RunDirectory, by_hand: Interactive | None = None) -> Stage:
+    def of(cls, run: RunDirectory, by_hand: Interactive | None = None) -> DrillStage:
         """Return the stage of a run; what is started belongs to the run's holder, which that starts, if need be."""
         holder.use(run.path)
         return cls(run.lab, run.logs, run.ledger, None, _STOP_SECONDS, run, Layout.of(run), by_hand)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from mirror.drill.steps.stage import Stage
+from mirror.drill.steps.stage import DrillStage
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_model import Factual, Finding
@@ -20,7 +20,7 @@ from mirror.recovery.verify import verify_flow
 STEP = "verify"
 
 
-def seed_loss(stage: Stage, records: int) -> str:
+def seed_loss(stage: DrillStage, records: int) -> str:
     """Delete the first records of one copied partition on the standby, if any are asked for; say what was done."""
     if not records:
         return "no loss is seeded"
@@ -37,7 +37,7 @@ def seed_loss(stage: Stage, records: int) -> str:
     return f"{removed} from the start of {partition} on {stage.standby}: this step must FAIL"
 
 
-def compare(stage: Stage, flow: Flow | None = None) -> Equivalence:
+def compare(stage: DrillStage, flow: Flow | None = None) -> Equivalence:
     """Compare a flow's copies with their sources up to where it stands now; without one, that which is failed over."""
     return stage.judge(
         verify_flow, stage.flow(flow or stage.forward), stage.settings.clusters, stage.settings.enabled_flows
@@ -90,7 +90,7 @@ def reasons(comparison: Equivalence, flow: Flow) -> tuple[str, ...]:
     return differing + not_checked
 
 
-def conclude(stage: Stage, comparison: Equivalence) -> None:
+def conclude(stage: DrillStage, comparison: Equivalence) -> None:
     """Write the outcome: PASS when nothing differs."""
     facts: Factual = {
         "compared_records": sum(pair.records for pair in comparison.partitions),

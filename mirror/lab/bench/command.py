@@ -14,7 +14,7 @@ import psutil
 import typer
 
 from mirror import terminal
-from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.problems import ClusterError
 from mirror.lab.bench.contenders import Contender, parse_contenders
 from mirror.lab.bench.cores import plan_cores, present_cores
 from mirror.lab.bench.display import Display

@@ -55,7 +55,7 @@ def read_raw(
 
     Raises
     ------
-    ConnectionFailed, BrokerRefused, LeaderUnknown
+    KafkaProblem
         if they cannot be read.
     """
     channel = Channel("source", {"bootstrap.servers": servers})
@@ -91,7 +91,7 @@ def replay(servers: str, topic: str, raw: RawBatches) -> int:
     ------
     ReplayFailed
         naming the partition and the broker's answer.
-    ConnectionFailed, BrokerRefused, LeaderUnknown
+    KafkaProblem
         if the cluster cannot be reached.
     """
     channel = Channel("target", {"bootstrap.servers": servers})

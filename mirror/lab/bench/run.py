@@ -12,7 +12,7 @@ from pathlib import Path
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import KafkaProblem
 from mirror.lab import clusters
 from mirror.lab.bench.contenders import Contender, order
 from mirror.lab.bench.cores import SHARED, Cores, kept_to
@@ -281,7 +281,7 @@ def _cluster(directory: Path, alias: str, tell: Tell, cores: Set[int] = frozense
 def _kafka_failures() -> Iterator[None]:
     try:
         yield
-    except (ConnectionFailed, BrokerRefused, LeaderUnknown) as problem:
+    except KafkaProblem as problem:
         raise BenchFailed(str(problem)) from problem
 
 

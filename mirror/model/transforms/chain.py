@@ -28,7 +28,7 @@ RecordTransform: TypeAlias = InsertHeader | DropHeaders | Filter | PythonFunctio
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ChainedTransform:
     """One transform with its name in the file, and the predicate it depends on, if any.
 
     Raises
@@ -139,7 +139,7 @@ class TopicTransform:
 class Chain:
     """All transforms of a flow in their order (``transforms``); each gets what the one before it made."""
 
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[ChainedTransform, ...] = ()
     skips_errors: bool = False
 
     @property
@@ -172,7 +172,7 @@ class Chain:
             steps = tuple(step for step in steps if not isinstance(step.transform, PythonFunction))
         return TopicTransform(steps, self.skips_errors) if steps else None
 
-    def _met_by(self, topic: str) -> Iterator[tuple[Stage, str]]:
+    def _met_by(self, topic: str) -> Iterator[tuple[ChainedTransform, str]]:
         """Yield the transforms that the records of a topic come to, each with the name the topic has behind it."""
         for stage in self.stages:
             if isinstance(stage.predicate, TopicNameMatches) and stage.predicate.holds_for(topic) is stage.negate:

@@ -11,7 +11,7 @@ from mirror.config.resolving import load
 from mirror.config.settings import FlowSettings
 from mirror.kafka.batch import Record
 from mirror.model.flow import Flow
-from mirror.model.transforms.chain import Chain, Stage
+from mirror.model.transforms.chain import Chain, ChainedTransform
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.transforms.stock import Filter, InsertHeader, RecordIsTombstone, RegexRouter
 
@@ -51,10 +51,10 @@ def test_a_chain_is_read_in_its_order(file: Path) -> None:
     )
     assert settings.transforms == Chain(
         (
-            Stage("mark", InsertHeader("came-from", "größe".encode())),
-            Stage("live", Filter(), RecordIsTombstone()),
-            Stage("mine", PythonFunction("tests.transform_functions:shout")),
-            Stage("home", RegexRouter(r"A\.(.*)", "$1")),
+            ChainedTransform("mark", InsertHeader("came-from", "größe".encode())),
+            ChainedTransform("live", Filter(), RecordIsTombstone()),
+            ChainedTransform("mine", PythonFunction("tests.transform_functions:shout")),
+            ChainedTransform("home", RegexRouter(r"A\.(.*)", "$1")),
         ),
         skips_errors=True,
     )
@@ -102,7 +102,7 @@ def test_without_a_chain_a_copy_is_where_the_policy_says_and_unchanged(file: Pat
 def test_the_names_may_stand_at_the_top_but_what_they_mean_stands_with_the_flow(file: Path) -> None:
     """CFG-078: MirrorMaker 2 ignores ``transforms.x.type`` at the top level. Flows that copy nothing need no chain."""
     settings = flow(file, "transforms = none", f"A->B.transforms.none.type = {CONNECT}Filter")
-    assert settings.transforms.stages == (Stage("none", Filter()),)
+    assert settings.transforms.stages == (ChainedTransform("none", Filter()),)
     with pytest.raises(ConfigError) as refusal:
         flow(file, "transforms = none", f"transforms.none.type = {CONNECT}Filter")
     assert (refusal.value.line, refusal.value.key) == (6, "transforms.none.type")

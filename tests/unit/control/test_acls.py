@@ -18,8 +18,8 @@ from mirror.control.acls import AclAction, AclEnds, AclPlan, plan_acls
 from mirror.control.flow_log import FlowLog
 from mirror.kafka.acls import AclListing, NoAuthorizer
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.log import LogWriter, NewRecord
+from mirror.kafka.problems import ClusterUnreachable
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.flow_state import FlowState
 from mirror.model.state_values import acl_record

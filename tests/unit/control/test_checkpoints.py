@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 
 from mirror.control.checkpoints import (
+    CheckpointDecision,
     CheckpointsTick,
     last_checkpoints,
     plan_checkpoints,
@@ -15,9 +16,9 @@ from mirror.control.checkpoints import (
 from mirror.kafka.answers import Found
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.cluster_model import GroupListing, GroupPosition
 from mirror.kafka.log import NewRecord
+from mirror.kafka.problems import ClusterError
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy, CopyId
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
@@ -34,7 +35,7 @@ def checkpoint(upstream: int, downstream: int, metadata: str = "") -> Checkpoint
     return Checkpoint("billing", COPY, upstream, downstream, metadata)
 
 
-def plan_one(position: GroupPosition, translation: Translation, last: Checkpoint | None = None):
+def plan_one(position: GroupPosition, translation: Translation, last: Checkpoint | None = None) -> CheckpointDecision:
     known = {("billing", COPY): last} if last is not None else {}
     translator = Table({("orders", 3, position.position): translation})
     (decision,) = plan_checkpoints({"billing": {ORDERS: position}}, known, translator, flow_settings())

@@ -12,8 +12,8 @@ from mirror.control.gone_topics import GoneTopicsTick
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import Topic
-from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import NewRecord
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model import connect_offsets
 from mirror.model.checkpoint import CheckpointedCopy, CopyId
 from mirror.model.flow_state import FlowState

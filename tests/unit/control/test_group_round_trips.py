@@ -194,20 +194,20 @@ def test_on_a_topic_that_all_share_a_group_passes_nothing_unread_on_whichever_cl
     assert put.action is GroupAction.WRITE
     at = min(put.wanted.position + read, len(b.log))
     known |= set(b.log[put.wanted.position : at])
-    for target in all_sides:
-        if target is b:
+    for third in all_sides:
+        if third is b:
             continue
         placed: tuple[Placement | None, list[Placement]] = (
-            (put.placement, []) if target is a else (None, [put.placement])
+            (put.placement, []) if third is a else (None, [put.placement])
         )
-        found = translate_read(between(b, target, all_sides), ORDERS, at, *placed)
+        found = translate_read(between(b, third, all_sides), ORDERS, at, *placed)
         if isinstance(found, NothingRead):
-            assert (target, at) == (a, put.wanted.position)
+            assert (third, at) == (a, put.wanted.position)
             continue
         assert isinstance(found, Exact | Bounded)
         # Back home it is at its old position, if not further on.
-        begin = position if target is a else 0
-        assert not [each for each in target.log[begin : found.downstream] if each is not None and each not in known]
+        begin = position if third is a else 0
+        assert not [each for each in third.log[begin : found.downstream] if each is not None and each not in known]
 
 
 def test_a_group_that_was_set_back_where_it_was_put_goes_no_further_than_it_was() -> None:

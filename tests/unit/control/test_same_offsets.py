@@ -58,7 +58,7 @@ def test_only_topics_that_are_chosen_have_them() -> None:
     upstream = cluster("east", topic("orders", 2), topic("bills"), topic("heartbeats"), topic("secret"))
     settings = flow_settings("topics = orders, bills", "mirror.offsets = same", "mirror.offsets.topics = ord.*")
     assert settings.same_offsets is not None
-    assert copies_with_same_offsets(upstream, settings, settings.same_offsets) == {
+    assert copies_with_same_offsets(upstream, settings) == {
         TopicPartition("orders", number): TopicPartition("east.orders", number) for number in (0, 1)
     }
 

@@ -18,7 +18,7 @@ from mirror.control import status
 from mirror.control.flow_log import NeverRun
 from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
 from mirror.control.status import SILENT_AFTER_MS, FlowObserver, fence_in_force, judge_state, observe
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.model.copied import Waiting
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow

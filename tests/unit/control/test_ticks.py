@@ -8,8 +8,8 @@ import pytest
 
 from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import TickReport, run_tick
-from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.log import NewRecord
+from mirror.kafka.problems import ClusterError
 from tests.unit.control.builders import flow_settings
 
 

@@ -13,9 +13,8 @@ from mirror.control import flow_log, group_view
 from mirror.control.group_view import GroupView, view_groups
 from mirror.kafka.answers import Found
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.cluster_model import GroupListing, GroupPosition
-from mirror.kafka.connection import LeaderUnknown
+from mirror.kafka.problems import ClusterUnreachable, LeaderUnknown
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition

@@ -9,7 +9,7 @@ from typing import Any
 import kafka.errors
 
 from mirror.kafka.channel import Channel
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from tests.unit.copier.clusters_in_memory import MemoryCluster, Wire
 
 

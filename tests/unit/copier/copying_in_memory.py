@@ -13,7 +13,7 @@ from mirror.copier.epoch_channel import CopiedNews, EpochChannelListener, Signal
 from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, Slot, TaskResult, TaskWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model import connect_offsets
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from mirror.copier.background import BackgroundCalls
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.waiting import wait_until
 
 

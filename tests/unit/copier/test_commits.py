@@ -17,7 +17,7 @@ from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch, Record
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model import connect_offsets
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap

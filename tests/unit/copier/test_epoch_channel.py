@@ -13,7 +13,7 @@ import pytest
 from mirror.clock import steady_seconds
 from mirror.copier.epoch_channel import CopiedNews, EpochChannel, EpochChannelListener, Signal, Troubles
 from mirror.copier.epochs import await_all
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.copied import Ages, Copied, Waiting
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition

@@ -14,7 +14,7 @@ from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch, writer_log
 from mirror.kafka.batch import Producer
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow import Flow
 from mirror.model.leadership import Claim

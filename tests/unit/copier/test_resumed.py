@@ -16,7 +16,7 @@ from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
 from mirror.engine.ticking import Ticking
 from mirror.kafka.answers import Found
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Pair, SyncTrail
 from mirror.model.partition import TopicPartition

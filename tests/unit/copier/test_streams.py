@@ -26,8 +26,9 @@ from mirror.copier.streams import (
 )
 from mirror.kafka import batch, wire
 from mirror.kafka.batch import HEADER, Header, Producer
-from mirror.kafka.connection import Connection, ConnectionFailed
+from mirror.kafka.connection import Connection
 from mirror.kafka.joining import joined
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
 from tests.unit.copier.builders import record
 
@@ -545,6 +546,9 @@ class Joining:
         self.asked: list[int] = []
         self._holds_back = holds_back
         self._is_readable = is_readable
+
+    def follows(self, before: Any, following: Any) -> bool:
+        return True
 
     def fits(self, last: Any, size: int, following: Any, most_bytes: int) -> bool:
         del last

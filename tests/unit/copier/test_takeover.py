@@ -118,7 +118,8 @@ def test_however_often_it_was_killed_the_furthest_copy_is_found(
         if data.draw(st.booleans()):
             world.append([record(10**6)], FOREIGN)
         position = data.draw(st.integers(position, reached)) if back else reached
-        position = max(position, furthest - back)
+        # No life records a position that it has not reached itself, also if an earlier one had got further.
+        position = min(reached, max(position, furthest - back))
         reached = world.life(position, cut, producer, [True, *syncs], codec)
         furthest = max(furthest, reached)
     recorded = (

@@ -19,7 +19,7 @@ from mirror.copier.transactions import Transactions
 from mirror.copier.work import SLOT_PATIENCE_SECONDS, Handover, PartitionWork, Slot
 from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, Header, Producer
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model import connect_offsets
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState

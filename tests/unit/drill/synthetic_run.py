@@ -74,7 +74,7 @@ STEPS = (
     ),
     StepSettings(
         name="failback",
-        title="Fail back to east and close the account",
+        title="Fail back to east and account for every record",
         notebook="50_failback.ipynb",
         budget_seconds=240.0,
         point_of_no_return=False,

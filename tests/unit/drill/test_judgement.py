@@ -66,7 +66,7 @@ def test_a_step_that_was_not_run_is_unknown(run: RunDirectory) -> None:
 
     assert judgement.verdict is Verdict.UNKNOWN
     assert judgement.reasons == (
-        "Fail back to east and close the account: not run",
+        "Fail back to east and account for every record: not run",
         "evidence missing: outcomes/failback.json",
     )
 
@@ -155,7 +155,9 @@ def test_a_failed_outcome_that_was_edited_to_pass_is_not_believed(tmp_path: Path
     judgement = judge(read_evidence(run))
 
     assert judgement.verdict is Verdict.UNKNOWN
-    assert judgement.reasons == ("Fail back to east and close the account: evidence altered: outcomes/failback.json",)
+    assert judgement.reasons == (
+        "Fail back to east and account for every record: evidence altered: outcomes/failback.json",
+    )
 
 
 def test_a_touched_journal_of_the_procedure_is_never_pass(run: RunDirectory) -> None:

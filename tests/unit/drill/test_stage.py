@@ -14,7 +14,7 @@ import pytest
 
 from mirror.drill.steps import mirroring
 from mirror.drill.steps.layout import Layout
-from mirror.drill.steps.stage import Stage
+from mirror.drill.steps.stage import DrillStage
 from mirror.evidence.run_directory import RunDirectory
 from mirror.kafka.cluster import Cluster
 from mirror.lab import holder, processes
@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> Iterator[RunDirectory]:
 def test_a_step_that_only_reads_starts_no_holder_and_what_is_started_belongs_to_one(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = Stage.of(run)
+    stage = DrillStage.of(run)
     assert stage.alive() == []
     assert stage.sends().empty
     assert holder.holder_of(run.path) is None
@@ -57,7 +57,7 @@ def test_what_is_copied_is_looked_at_once_the_applications_have_written_to_every
     written: list[str] = []
     looks: list[str] = []
 
-    def sends(_: Stage) -> pd.DataFrame:
+    def sends(_: DrillStage) -> pd.DataFrame:
         looks.append("ledger")
         found = pd.DataFrame({"cluster": ACTIVE, "topic": list(written), "status": "acked"})
         # Each look finds one topic more.
@@ -71,14 +71,14 @@ def test_what_is_copied_is_looked_at_once_the_applications_have_written_to_every
     cluster = SimpleNamespace(
         topics=lambda _: {name: SimpleNamespace(topic_partitions=[]) for name in TOPICS}, offsets=offsets
     )
-    monkeypatch.setattr(Stage, "sends", sends)
-    monkeypatch.setattr(Stage, "settings", SimpleNamespace(clusters={ACTIVE: None}))
+    monkeypatch.setattr(DrillStage, "sends", sends)
+    monkeypatch.setattr(DrillStage, "settings", SimpleNamespace(clusters={ACTIVE: None}))
     monkeypatch.setattr(Cluster, "connect", lambda _: nullcontext(cluster))
-    monkeypatch.setattr(Stage, "start_lag_sampler", lambda _: None)
+    monkeypatch.setattr(DrillStage, "start_lag_sampler", lambda _: None)
     copied = SimpleNamespace(
         partitions=[SimpleNamespace(topic=each.topic, partition=0, upstream_next=3) for each in ends],
         as_json=lambda: {"partitions": []},
     )
     monkeypatch.setattr(mirroring, "status_of", lambda _: copied)
-    mirroring.wait_until_mirrored(Stage.of(run))
+    mirroring.wait_until_mirrored(DrillStage.of(run))
     assert looks == ["ledger"] * (len(TOPICS) + 1) + ["ends"]

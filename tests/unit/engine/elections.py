@@ -12,8 +12,8 @@ import pytest
 from mirror.engine import election
 from mirror.engine.election import Election, Identity
 from mirror.kafka.batch import Record
-from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import NewRecord
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mirror.engine import election
 from mirror.engine.election import Election
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition

@@ -15,8 +15,8 @@ from mirror.engine import flow_producers, known_producers
 from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.batch import LARGEST_SEQUENCE, Producer
 from mirror.kafka.channel import LATEST, View
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.partition_state import ActiveProducer
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.position import NextBatch, Position

@@ -6,6 +6,7 @@ import pytest
 
 from mirror.control.tick import TickReport
 from mirror.copier.work import PartitionResult
+from mirror.engine import flow_messages
 from mirror.engine.cluster_news import NO_OUTAGES, Away, ClusterNews, Outages
 from mirror.engine.flow_news import FlowNews
 from mirror.engine.flow_producers import TakenProducers
@@ -154,22 +155,22 @@ def test_a_flow_that_has_not_begun_waits_for_a_source_that_lets_nobody_in_and_is
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """There were three lines for thirteen minutes: of partitions that nobody knows none can be told to wait."""
-    east = ClusterNews("east", lambda: None, clock=lambda: watched.now)
-    watched = Watched(caplog, Outages({"east": east}))
-    watched.runtime.take_partitions(())
-    assert watched.look() == []
+    east = ClusterNews("east", lambda: None, clock=lambda: told.now)
+    told = Watched(caplog, Outages({"east": east}))
+    told.runtime.take_partitions(())
+    assert told.look() == []
     east.begin_away(Away("e:1: authentication failed", is_refusal=True))
-    said = watched.look()
+    said = told.look()
     for _ in range(13 * 60):
-        watched.now += 1
-        said += watched.look()
+        told.now += 1
+        said += told.look()
     reminders = [
         f"WARNING the copy has waited for east for {minutes} min: e:1: authentication failed" for minutes in (5, 10)
     ]
     assert said == ["WARNING the copy waits for east", *reminders]
     east.look()
-    watched.now += 15
-    assert watched.look() == ["INFO the copy no longer waits for east"]
+    told.now += 15
+    assert told.look() == ["INFO the copy no longer waits for east"]
 
 
 def test_a_cluster_that_answers_explains_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -212,7 +213,7 @@ def test_a_report_of_ten_thousand_failing_groups_and_partitions_stays_small(watc
     watched.runtime.keep(TickReport("group offsets east->west", 1, 0, problems, problems))
     for number in range(10_000):
         watched.runtime.take_trouble(TopicPartition("orders", number), f"no leader of {number}")
-    reasons, notes = watched.runtime.reasons(), watched.runtime.notes()
+    reasons, notes = flow_messages.reasons(watched.runtime), flow_messages.notes(watched.runtime)
     assert "... and 9,990 more" in reasons
     assert "group offsets east->west: ... and 9,990 more" in reasons
     assert "group offsets east->west: ... and 9,990 more" in notes

@@ -19,8 +19,8 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.ticking import Ticking
 from mirror.kafka import coordinator, partition_state
 from mirror.kafka.batch import Producer
-from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.coordinator import Unended
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import StateRecord

@@ -13,8 +13,8 @@ from mirror.engine import flow_producers
 from mirror.engine.flow_producers import FlowProducers, TakenProducers
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, View
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.coordinator import Unended
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position

@@ -12,6 +12,7 @@ import pytest
 from mirror.config.resolving import load
 from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult, SlotEnd, Throttled
+from mirror.engine import flow_messages
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
@@ -175,11 +176,11 @@ def test_without_transactions_there_is_no_slot(tmp_path: Path, runtime: FlowRunt
 def test_throttling_is_told_by_cluster_and_only_as_long_as_it_lasts() -> None:
     runtime = FlowRuntime(flow_settings(), lambda: None)
     runtime.take_throttled([Throttled(0, 120), Throttled(0, 340)], 5.0)
-    assert runtime.reasons() == (
+    assert flow_messages.reasons(runtime) == (
         "throttled by west for 340 ms of the last 5.0 s: a quota of that cluster holds the copy back",
     )
     runtime.take_throttled([Throttled(0, 0)], 5.0)
-    assert runtime.reasons() == ()
+    assert flow_messages.reasons(runtime) == ()
 
 
 def test_it_is_told_that_leaders_are_read_and_not_the_closest_replica_as_long_as_they_are() -> None:
@@ -189,13 +190,13 @@ def test_it_is_told_that_leaders_are_read_and_not_the_closest_replica_as_long_as
         runtime.take_result(
             PartitionResult(runtime.settings.flow, source, None, leader_alone="east, broker 2: it hung up")
         )
-    (note,) = runtime.notes()
+    (note,) = flow_messages.notes(runtime)
     assert note.startswith("2 partitions are read from the leader for now")
     assert f"{min(BILLS, ORDERS)}: east, broker 2: it hung up" in note
-    assert runtime.reasons() == ()
+    assert flow_messages.reasons(runtime) == ()
     for source in (BILLS, ORDERS):
         runtime.take_result(PartitionResult(runtime.settings.flow, source, None))
-    assert runtime.notes() == ()
+    assert flow_messages.notes(runtime) == ()
 
 
 def test_positions_are_marked_as_settled_at_the_end_where_nothing_of_ours_lies_behind() -> None:
@@ -214,9 +215,9 @@ def test_positions_are_marked_as_settled_at_the_end_where_nothing_of_ours_lies_b
 def test_a_trouble_that_is_told_while_an_epoch_runs_is_a_reason_until_it_is_told_to_be_over() -> None:
     runtime = FlowRuntime(flow_settings(), lambda: None)
     runtime.take_trouble(ORDERS, "too few replicas")
-    assert runtime.reasons() == (f"{ORDERS}: too few replicas",)
+    assert flow_messages.reasons(runtime) == (f"{ORDERS}: too few replicas",)
     runtime.take_trouble(ORDERS, None)
-    assert runtime.reasons() == ()
+    assert flow_messages.reasons(runtime) == ()
 
 
 class Counted:
@@ -232,8 +233,8 @@ class Counted:
 
 
 _USES: dict[str, Callable[[FlowRuntime], object]] = {
-    "reasons": FlowRuntime.reasons,
-    "notes": FlowRuntime.notes,
+    "reasons": flow_messages.reasons,
+    "notes": flow_messages.notes,
     "stand_by": FlowRuntime.stand_by,
     "to_fence": FlowRuntime.to_fence,
     "read_again": FlowRuntime.read_again,
@@ -267,7 +268,7 @@ def test_partitions_that_wait_for_the_same_are_told_of_together() -> None:
     for number in range(3):
         runtime.take_trouble(TopicPartition("orders", number), "east: connection refused")
     runtime.take_trouble(TopicPartition("orders", 3), "west: NotEnoughReplicas")
-    assert runtime.reasons() == (
+    assert flow_messages.reasons(runtime) == (
         "orders-0 (and 2 more): east: connection refused",
         "orders-3: west: NotEnoughReplicas",
     )

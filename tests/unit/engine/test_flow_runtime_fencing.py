@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mirror.copier.work import Handover, OthersUntil, PartitionResult
+from mirror.engine import flow_messages
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
@@ -140,7 +141,7 @@ def test_what_was_fenced_goes_on_with_what_another_engine_had_begun(runtime: Flo
     assert runtime.handovers[BILLS] == Handover(begun, (), clean=False)
     assert changed == [None]
     assert not runtime.is_settled
-    assert [each for each in runtime.reasons() if "east.orders-0" in each and "it has no leader" in each]
+    assert [each for each in flow_messages.reasons(runtime) if "east.orders-0" in each and "it has no leader" in each]
 
 
 def test_where_an_answer_is_missing_the_partition_waits_for_the_next_epoch(runtime: FlowRuntime) -> None:
@@ -365,4 +366,4 @@ def test_an_engine_that_stands_by_knows_nothing(runtime: FlowRuntime) -> None:
 
 def test_how_well_late_requests_are_refused_is_told(runtime: FlowRuntime) -> None:
     runtime.weak_fence, runtime.fence_note = "grant Write", "the id had expired"
-    assert runtime.notes() == ("grant Write", "the id had expired")
+    assert flow_messages.notes(runtime) == ("grant Write", "the id had expired")

@@ -8,6 +8,7 @@ import pytest
 
 from mirror.config.resolving import load
 from mirror.copier.work import GapPolicy, Handover, PartitionResult
+from mirror.engine import flow_messages
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Acknowledgement, Gap, GapKind
@@ -62,7 +63,7 @@ def test_a_partition_of_which_a_record_is_not_understood_stays_stopped_until_it_
     runtime.take_result(PartitionResult(runtime.settings.flow, new, None))
     runtime.take_partitions(((ORDERS, ORDERS, "", ""),))
     assert set(runtime.stopped) == {ORDERS, new}
-    assert any("not understood" in reason for reason in runtime.reasons())
+    assert any("not understood" in reason for reason in flow_messages.reasons(runtime))
     ledger.apply(*Position(5, 5, 0, True).record(new))
     runtime.take_gaps(ledger)
     assert new not in runtime.stopped
@@ -77,12 +78,12 @@ def test_an_acknowledged_gap_lets_its_partition_go_on(runtime: FlowRuntime, ledg
     assert set(runtime.stopped) == {ORDERS, BILLS}
     assert runtime.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=False)
     assert runtime.gap_policy(BILLS) == GapPolicy(True)
-    assert any("1 gap in the copy" in reason for reason in runtime.reasons())
+    assert any("1 gap in the copy" in reason for reason in flow_messages.reasons(runtime))
     ledger.apply(*KNOWN.record(LOST.key))
     runtime.take_gaps(ledger)
     assert set(runtime.stopped) == {BILLS}
     assert runtime.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=True)
-    assert not any("gap in the copy" in reason for reason in runtime.reasons())
+    assert not any("gap in the copy" in reason for reason in flow_messages.reasons(runtime))
 
 
 def test_an_older_gap_that_an_earlier_leader_writes_over_takes_no_acknowledgement_its_effect(

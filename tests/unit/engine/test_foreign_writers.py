@@ -12,13 +12,13 @@ from kafka.errors import for_code
 
 from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult
-from mirror.engine import foreign_writers
+from mirror.engine import flow_messages, foreign_writers
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.foreign_writers import ForeignWriters
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
 from mirror.model.offset_map import OffsetMap, Run
@@ -154,7 +154,7 @@ def test_what_cannot_be_read_now_is_looked_at_again(
 
 def test_a_foreign_writer_degrades_the_flow_for_an_hour(runtime: FlowRuntime) -> None:
     runtime.foreign = (ForeignWriter(COPY, 7, 3, 5, 2, foreign_writers.now_ms()), ForeignWriter(COPY, 9, 3, 5, 2, 5))
-    (reason,) = runtime.reasons()
+    (reason,) = flow_messages.reasons(runtime)
     assert "no mirror wrote (producer id 7)" in reason
 
 
@@ -162,7 +162,7 @@ def test_nothing_is_wrong_with_a_partition_that_is_not_copied_any_more(runtime: 
     runtime.troubles[ORDERS] = "the source refuses to read orders-0: UnknownTopicOrPartition"
     runtime.stopped[ORDERS] = "a gap"
     runtime.take_partitions(())
-    assert runtime.reasons() == ()
+    assert flow_messages.reasons(runtime) == ()
 
 
 class Known:

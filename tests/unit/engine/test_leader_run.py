@@ -18,7 +18,7 @@ from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader, digests
 from mirror.engine.lease import Lease
 from mirror.engine.ticking import Ticking
-from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.problems import ClusterUnreachable
 from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.model.state_values import RunReport
 from tests.unit.control.builders import flow_settings

@@ -9,7 +9,7 @@ import pytest
 from mirror.config.settings import FlowSettings
 from mirror.engine import mirrors
 from mirror.engine.mirrors import Mirrors
-from mirror.kafka.connection import BrokerRefused
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.writers import KnownWriters
 from tests.unit.config.files import flows_of
 

@@ -19,7 +19,7 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.answers import Found
 from mirror.kafka.batch import Producer
 from mirror.kafka.cluster_model import Topic
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition

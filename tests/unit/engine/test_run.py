@@ -21,6 +21,7 @@ from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings, MirrorSettings
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
+from mirror.engine import flow_messages
 from mirror.engine import run as module
 from mirror.engine.cluster_news import Away, ClusterNews
 from mirror.engine.connecting import connect_source
@@ -33,8 +34,7 @@ from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ClusterUnreachable, ConnectionFailed
 from mirror.model.copied import Copied
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -460,7 +460,7 @@ def test_a_cluster_that_turns_out_to_be_the_other_one_later_is_a_problem_of_its_
 
     def connect(of: ClusterSettings) -> Connected:
         if len(ids) == 1:
-            told.extend(runtime.reasons())
+            told.extend(flow_messages.reasons(runtime))
         return Connected(of.alias, ids.pop(0))
 
     told: list[str] = []
@@ -478,7 +478,7 @@ def test_a_cluster_that_turns_out_to_be_the_other_one_later_is_a_problem_of_its_
         )
     ]
     assert found is not None
-    assert (found.cluster_id, runtime.reasons(), ids) == ("another", (), [])
+    assert (found.cluster_id, flow_messages.reasons(runtime), ids) == ("another", (), [])
     ids[:] = ["one"]
     stop.set()
     nobody = connect_source(settings_of_source, flow, target, engine._ticking(flow), stop, connections)
@@ -630,4 +630,4 @@ def test_what_changes_in_the_file_reaches_each_flow_and_what_a_restart_is_for_do
     assert engine.settings.flow(EAST_WEST) is runtime.settings
     assert (engine.settings.engine.epoch_seconds, engine.settings.engine.tasks) == (7.0, 0)
     engine.take_file_notes(["line 7, mirror.tasks: takes effect after a restart"])
-    assert runtime.notes() == ("line 7, mirror.tasks: takes effect after a restart",)
+    assert flow_messages.notes(runtime) == ("line 7, mirror.tasks: takes effect after a restart",)

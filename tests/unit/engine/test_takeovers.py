@@ -12,6 +12,7 @@ import pytest
 
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
+from mirror.engine import flow_messages
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
@@ -153,13 +154,13 @@ class Run:
 def test_what_is_taken_over_is_copied_at_once_and_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "mirror")
     run = Run(ready)
-    assert run.runtime.reasons() == ("1 partition is to be taken over from Java MirrorMaker",)
+    assert flow_messages.reasons(run.runtime) == ("1 partition is to be taken over from Java MirrorMaker",)
     run.go()
     assert [each.source for each in run.spark.asked[0].partitions] == [ORDERS]
     assert run.runtime.takeovers == {}
     assert run.runtime.handovers[ORDERS].position.upstream == 9
     assert run.ending == 1
-    assert run.runtime.reasons() == ()
+    assert flow_messages.reasons(run.runtime) == ()
     assert "upstream offset 9; 4 records" in caplog.messages[0]
 
 
@@ -170,7 +171,7 @@ def test_a_trouble_is_told_and_tried_again() -> None:
     assert run.runtime.takeovers == {}
     only_trouble = Run(troubled)
     only_trouble.go()
-    assert "orders-0: no leader" in only_trouble.runtime.reasons()
+    assert "orders-0: no leader" in flow_messages.reasons(only_trouble.runtime)
 
 
 def test_what_is_unclear_stops_its_partition(caplog: pytest.LogCaptureFixture) -> None:
@@ -186,14 +187,14 @@ def test_what_is_unclear_stops_its_partition(caplog: pytest.LogCaptureFixture) -
 def test_a_job_that_failed_is_seen_and_tried_again() -> None:
     run = Run(broken)
     run.go()
-    assert any("a worker died" in reason for reason in run.runtime.reasons())
+    assert any("a worker died" in reason for reason in flow_messages.reasons(run.runtime))
     assert run.runtime.takeovers == {ORDERS: Mm2Trace(5)}
 
 
 def test_a_job_that_went_well_ends_the_trouble() -> None:
     run = Run(broken, ready)
     run.go()
-    assert run.runtime.reasons() == ()
+    assert flow_messages.reasons(run.runtime) == ()
 
 
 def test_while_the_engine_has_lost_its_place_nothing_is_taken_over() -> None:
@@ -215,7 +216,7 @@ def test_a_partition_that_has_stopped_is_not_asked_about_and_not_waited_for() ->
     run = Run(ready)
     run.runtime.stopped[ORDERS] = "unclear"
     assert run.takeovers._plan() is None
-    assert run.runtime.reasons() == ("orders-0 is stopped: unclear",)
+    assert flow_messages.reasons(run.runtime) == ("orders-0 is stopped: unclear",)
 
 
 def test_only_what_can_be_copied_on_is_said_to_be_taken_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -262,18 +263,18 @@ def test_a_partition_found_to_be_javas_during_the_copy_waits_too() -> None:
 def test_a_position_of_a_topic_that_is_not_copied_any_more_is_no_trouble() -> None:
     run = Run(ready)
     run.runtime.take_state(FlowState(), Mm2Traces({BILLS: Mm2Trace(5)}), TakenProducers())
-    assert run.runtime.reasons() == ()
+    assert flow_messages.reasons(run.runtime) == ()
 
 
 def test_the_status_says_how_far_a_long_match_is() -> None:
     run = Run(ready)
     run.runtime.taking = {ORDERS: Takeover(ORDERS, 5, None, None, 1000, 6000)}
-    assert run.runtime.reasons() == (
+    assert flow_messages.reasons(run.runtime) == (
         "orders-0: matching the tail that Java MirrorMaker left: 1,000 of about 6,000 records",
     )
     # One that is decided is no match that goes on, until its partition is copied.
     run.runtime.taking = {ORDERS: Takeover(ORDERS, 5, 9, 9, 1000, 6000)}
-    assert run.runtime.reasons() == ("1 partition is to be taken over from Java MirrorMaker",)
+    assert flow_messages.reasons(run.runtime) == ("1 partition is to be taken over from Java MirrorMaker",)
 
 
 def test_that_a_result_counts_is_looked_at_and_taken_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

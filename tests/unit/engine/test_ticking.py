@@ -10,8 +10,7 @@ import pytest
 from mirror.control.tick import TickReport, run_tick
 from mirror.engine.cluster_news import Away, ClusterNews, Outages
 from mirror.engine.ticking import Ticking
-from mirror.kafka.cluster_errors import ClusterError
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ClusterError, ConnectionFailed
 from mirror.kafka.security import UnsupportedSetting
 from tests.flows import EAST_WEST
 

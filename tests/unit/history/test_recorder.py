@@ -17,7 +17,7 @@ from mirror.history.recorder import AnyObserver, FlowRecorder
 from mirror.history.samples import Sample
 from mirror.history.store import HistoryWriter
 from mirror.kafka.channel import EARLIEST
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.mm2_trace import Pair
 from mirror.model.partition import TopicPartition
 from tests.unit.history.builders import NOW_MS, partition, status

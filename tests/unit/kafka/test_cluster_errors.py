@@ -6,8 +6,7 @@ import pickle
 
 import pytest
 
-from mirror.kafka.cluster_errors import AccessDenied, ClusterError, ClusterUnreachable
-from mirror.kafka.connection import BrokerRefused
+from mirror.kafka.problems import AccessDenied, BrokerRefused, ClusterError, ClusterUnreachable
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import kafka.errors
 import pytest
 
 from mirror.kafka import codes
 
-KNOWN = {
-    error.errno: error
-    for error in vars(kafka.errors).values()
-    if isinstance(error, type) and issubclass(error, kafka.errors.BrokerResponseError) and error.errno is not None
-}
+ERRORS: list[Any] = [
+    each
+    for each in vars(kafka.errors).values()
+    if isinstance(each, type) and issubclass(each, kafka.errors.BrokerResponseError)
+]
+KNOWN = {error.errno: error for error in ERRORS if error.errno is not None}
 
 
 def named(*names: str) -> set[int]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import kafka.errors
 import pytest
 
-from mirror.kafka.cluster_errors import ClusterUnreachable
-from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.failures import told
+from mirror.kafka.problems import BrokerRefused, ClusterUnreachable, ConnectionFailed, LeaderUnknown
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.kafka import cluster_connection as module
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.cluster_model import GroupDescription, GroupPosition
+from mirror.kafka.problems import ClusterUnreachable
 from mirror.model.partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

@@ -10,8 +10,8 @@ import pytest
 from mirror.kafka import batch, log
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import Channel
-from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import holds_record
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

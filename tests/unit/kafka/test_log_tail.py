@@ -11,8 +11,8 @@ import pytest
 
 from mirror.kafka import log
 from mirror.kafka.channel import EARLIEST
-from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import LogTail
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 KEPT_SECONDS = 86_400.0

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mirror.kafka import log
-from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import LogTail, LogWriter
+from mirror.kafka.problems import ConnectionFailed
 from mirror.waiting import wait_until
 
 Use = Callable[[str], object]

@@ -9,7 +9,7 @@ import pytest
 
 from mirror.kafka import channel
 from mirror.kafka.channel import LATEST, Channel
-from mirror.kafka.connection import BrokerRefused, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, LeaderUnknown
 from mirror.model.partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

@@ -9,8 +9,8 @@ import kafka.errors
 import pytest
 
 from mirror.kafka.channel import LATEST, Channel, View
-from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.partition_state import ActiveProducer, active_producers, producer_epochs, unable_to_append, undecided
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 ORDERS = [TopicPartition("orders", number) for number in range(6)]

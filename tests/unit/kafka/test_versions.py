@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from mirror.cli import app
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.problems import ClusterUnreachable
 from mirror.kafka.versions import ALWAYS, FETCH, PRODUCE, TRANSACTIONS, misfit
 
 Offered = dict[int, tuple[int, int]]

@@ -48,7 +48,8 @@ def echo() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def one_link(tmp_path_factory: pytest.TempPathFactory, echo: str) -> Iterator[Link]:
     """A link to the echo server."""
-    link = Link(tmp_path_factory.mktemp("link"), "line", *ports.choose(2), echo)
+    listen, control = ports.choose(2)
+    link = Link(tmp_path_factory.mktemp("link"), "line", listen, control, echo)
     link.start(owner_pid=os.getpid())
     yield link
     link.stop()
@@ -153,6 +154,7 @@ def test_a_broken_line_resets_and_refuses(link: Link) -> None:
 
 def test_a_target_that_is_not_there_is_seen_as_a_connection_that_ends(tmp_path: Path) -> None:
     nobody, listen, control = ports.choose(3)
+    listen, control = ports.choose(2)
     link = Link(tmp_path, "line", listen, control, f"{ports.LOOPBACK}:{nobody}")
     link.start(Line(delay_ms=1), owner_pid=os.getpid())
     try:

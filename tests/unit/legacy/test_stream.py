@@ -26,9 +26,9 @@ class World:
     """Both clusters and the epoch channel, as far as a stream sees them: what happens is a list of steps, one a poll."""
 
     def __init__(self, steps: list[Step], **clients: Mapping[str, str]) -> None:
-        self.steps, self.done, self.said = list(steps), [], []
-        self.done: list[str]
-        self.said: list[str]
+        self.steps = list(steps)
+        self.done: list[str] = []
+        self.said: list[str] = []
         self.answers: list[KafkaError | None] = []
         self.refusals: list[KafkaError] = []
         self.topics = {"orders": None, "__consumer_offsets": None}

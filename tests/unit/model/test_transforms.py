@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mirror.model.java_regex import PatternError
 from mirror.model.java_replacement import Replacement
-from mirror.model.transforms.chain import Chain, Failed, RecordTransform, Skipped, Stage, TopicTransform
+from mirror.model.transforms.chain import Chain, ChainedTransform, Failed, RecordTransform, Skipped, TopicTransform
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.transforms.record import SourceRecord
 from mirror.model.transforms.stock import (
@@ -31,18 +31,18 @@ SOME = SourceRecord("t", 3, 4, 5, b"k", b"v", (("a", b"1"),))
 FUNCTIONS = "tests.transform_functions"
 
 
-def of_stages(*stages: Stage, skips_errors: bool = False) -> TopicTransform:
+def of_stages(*stages: ChainedTransform, skips_errors: bool = False) -> TopicTransform:
     transform = Chain(stages, skips_errors).of_topic("east.orders")
     assert transform is not None
     return transform
 
 
 def alone(transform: RecordTransform, predicate: Predicate | None = None, *, negate: bool = False) -> TopicTransform:
-    return of_stages(Stage("t", transform, predicate, negate))
+    return of_stages(ChainedTransform("t", transform, predicate, negate))
 
 
 def own(name: str, *, skips_errors: bool = False) -> TopicTransform:
-    return of_stages(Stage("mine", PythonFunction(f"{FUNCTIONS}:{name}")), skips_errors=skips_errors)
+    return of_stages(ChainedTransform("mine", PythonFunction(f"{FUNCTIONS}:{name}")), skips_errors=skips_errors)
 
 
 @given(st.lists(RECORDS, max_size=8), st.sampled_from([RecordIsTombstone(), HasHeaderKey("a")]))
@@ -64,8 +64,8 @@ def test_headers_are_inserted_behind_and_dropped_by_name(record: SourceRecord, c
 
 
 def test_each_transform_gets_what_the_one_before_made() -> None:
-    drop = Stage("drop", DropHeaders(frozenset({"a"})))
-    filtered = Stage("filter", Filter(), HasHeaderKey("a"))
+    drop = ChainedTransform("drop", DropHeaders(frozenset({"a"})))
+    filtered = ChainedTransform("filter", Filter(), HasHeaderKey("a"))
     assert of_stages(filtered, drop).apply([SOME], 3).records == []
     assert of_stages(drop, filtered).apply([SOME], 3).records == [SOME._replace(headers=())]
 
@@ -73,17 +73,17 @@ def test_each_transform_gets_what_the_one_before_made() -> None:
 def test_a_topic_that_no_transform_looks_at_has_none() -> None:
     """It keeps the fast lane."""
     orders = TopicNameMatches(r"east\.orders")
-    chain = Chain((Stage("a", Filter(), orders), Stage("b", RegexRouter(r"east\.(.*)", "$1"))))
+    chain = Chain((ChainedTransform("a", Filter(), orders), ChainedTransform("b", RegexRouter(r"east\.(.*)", "$1"))))
     assert chain.of_topic("east.bills") is None
     assert chain.of_topic("east.orders") is not None
     assert chain.route("east.bills") == "bills"
-    assert Chain((Stage("a", Filter(), orders, negate=True),)).of_topic("east.orders") is None
+    assert Chain((ChainedTransform("a", Filter(), orders, negate=True),)).of_topic("east.orders") is None
 
 
 def test_names_are_matched_as_they_are_at_that_place_of_the_chain() -> None:
-    router = Stage("route", RegexRouter(r"east\.(.*)", "$1"), TopicNameMatches("east.orders"))
-    late = Stage("late", Filter(), TopicNameMatches("orders"))
-    early = Stage("early", Filter(), TopicNameMatches("east.orders"))
+    router = ChainedTransform("route", RegexRouter(r"east\.(.*)", "$1"), TopicNameMatches("east.orders"))
+    late = ChainedTransform("late", Filter(), TopicNameMatches("orders"))
+    early = ChainedTransform("early", Filter(), TopicNameMatches("east.orders"))
     assert Chain((router, late)).of_topic("east.orders") is not None
     assert Chain((router, early)).of_topic("east.orders") is None
     assert Chain((router, late)).of_topic("east.bills") is None
@@ -91,7 +91,7 @@ def test_names_are_matched_as_they_are_at_that_place_of_the_chain() -> None:
 
 def test_a_router_cannot_depend_on_single_records() -> None:
     with pytest.raises(ValueError, match="single records"):
-        Stage("route", RegexRouter(".*", "x"), RecordIsTombstone())
+        ChainedTransform("route", RegexRouter(".*", "x"), RecordIsTombstone())
 
 
 def test_a_function_of_one_s_own_alters_and_drops() -> None:
@@ -144,7 +144,7 @@ def test_what_a_function_must_not_return_is_an_error(name: str, said: str) -> No
 )
 def test_a_function_that_is_not_there_is_never_tolerated(reference: str, said: str) -> None:
     """Otherwise a worker that lacks the module would leave out everything."""
-    transform = of_stages(Stage("mine", PythonFunction(reference)), skips_errors=True)
+    transform = of_stages(ChainedTransform("mine", PythonFunction(reference)), skips_errors=True)
     made = transform.apply([SOME], 3)
     assert made.failed is not None
     assert said in made.failed.reason
@@ -152,7 +152,13 @@ def test_a_function_that_is_not_there_is_never_tolerated(reference: str, said: s
 
 
 def test_a_chain_can_be_shipped() -> None:
-    chain = Chain((Stage("a", PythonFunction(f"{FUNCTIONS}:shout"), HasHeaderKey("a")), Stage("b", Filter())), True)
+    chain = Chain(
+        (
+            ChainedTransform("a", PythonFunction(f"{FUNCTIONS}:shout"), HasHeaderKey("a")),
+            ChainedTransform("b", Filter()),
+        ),
+        True,
+    )
     assert pickle.loads(pickle.dumps(chain)) == chain
     assert pickle.loads(pickle.dumps(chain.of_topic("x"))) == chain.of_topic("x")
 

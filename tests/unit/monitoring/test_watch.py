@@ -17,6 +17,7 @@ from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
 from mirror.control.flow_status import FlowStatus
 from mirror.control.status import FlowObserver
+from mirror.engine import flow_messages
 from mirror.engine.run import Engine
 from mirror.history.reading import read_history
 from mirror.model.partition import TopicPartition
@@ -145,10 +146,10 @@ def test_a_history_that_cannot_be_kept_is_a_note_of_the_flow_and_no_more(tmp_pat
     settings = load(file)
     engine = Engine(settings, tells_copied=True)
     with watched(engine, threading.Event()) as watching:
-        (note,) = wait_until(engine.runtimes[FLOW].notes, "a note", timeout_seconds=60)
+        (note,) = wait_until(lambda: flow_messages.notes(engine.runtimes[FLOW]), "a note", timeout_seconds=60)
         view = watching.view()
     assert note.startswith(f"history east->west: {folder} cannot be written to: ")
-    assert engine.runtimes[FLOW].reasons() == ()
+    assert flow_messages.reasons(engine.runtimes[FLOW]) == ()
     assert b"mirror_history_writable 0.0" in exposition(view)
     assert json.loads(server.status(view).content)["history"]["trouble"] in note
 

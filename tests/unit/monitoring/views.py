@@ -7,7 +7,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from mirror.control.flow_status import FlowStatus, PartitionStatus
-from mirror.engine.copy_counters import Figures
+from mirror.engine.copy_counters import CopiedSince
 from mirror.model.copied import Ages
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -19,8 +19,8 @@ ORDERS, COPY = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
 NOW_MS = 1_700_000_000_000
 
 
-def figures(records: int = 100) -> Figures:
-    return Figures(records, 5_000, 2.5, 125.0, Ages(4, 40.0, 5.0, 20.0, 7.0), Ages(4, 80.0, 15.0, 30.0, 17.0))
+def figures(records: int = 100) -> CopiedSince:
+    return CopiedSince(records, 5_000, 2.5, 125.0, Ages(4, 40.0, 5.0, 20.0, 7.0), Ages(4, 80.0, 15.0, 30.0, 17.0))
 
 
 def partition(lag: int | None = 8, **more: Any) -> PartitionStatus:

@@ -9,13 +9,13 @@ import pytest
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.account import UNSETTLED, Account, AccountLine, Fate
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 
-UNREAD = Gap("east orders-0", "was not read to the end", ("east", TopicPartition("orders", 0)))
-UNCLOSED = Gap("sends/p-3.parquet", "was not closed")
+UNREAD = MissingEvidence("east orders-0", "was not read to the end", ("east", TopicPartition("orders", 0)))
+UNCLOSED = MissingEvidence("sends/p-3.parquet", "was not closed")
 
 
-def account(acked: int, lines: Sequence[tuple[Fate, int]], gaps: Sequence[Gap] = ()) -> Account:
+def account(acked: int, lines: Sequence[tuple[Fate, int]], gaps: Sequence[MissingEvidence] = ()) -> Account:
     counted = tuple(AccountLine("east", "orders", fate, records, 100 * records) for fate, records in lines)
     return Account(counted, acked, (), 0, 0, tuple(gaps))
 
@@ -53,6 +53,6 @@ def test_where_nothing_was_acknowledged_nothing_is_accounted_for() -> None:
     ids=["unread", "unclosed", "missing in what was not read", "missing, and the ledger is short"],
 )
 def test_missing_evidence_never_passes_and_only_an_unread_log_excuses(
-    lines: Sequence[tuple[Fate, int]], gaps: Sequence[Gap], verdict: Verdict
+    lines: Sequence[tuple[Fate, int]], gaps: Sequence[MissingEvidence], verdict: Verdict
 ) -> None:
     assert account(3, lines, gaps).verdict is verdict

@@ -16,7 +16,7 @@ from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.ledger import LOGS
 from mirror.model.offset_map import Run, Runs, extend, runs_from
 from mirror.model.partition import TopicPartition
-from mirror.model.transforms.chain import Chain, Stage
+from mirror.model.transforms.chain import Chain, ChainedTransform
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.parts import arrow_schema
 from mirror.proof.cleaned import Explained, explain
@@ -307,7 +307,7 @@ def test_where_transforms_make_one_key_of_several_the_source_was_not_cleaned_by_
     history = History([A1, A1, A2], 3, {0, 2}, {0, 1, 2})
     pair = history.pair()
     assert history.left(pair) == ([], [1])
-    chain = Chain((Stage("mine", PythonFunction("tests.transform_functions:drop_odd")),), skips_errors=False)
+    chain = Chain((ChainedTransform("mine", PythonFunction("tests.transform_functions:drop_odd")),), skips_errors=False)
     transform = chain.of_topic("east.orders")
     assert history.left(replace(pair, source=replace(pair.source, transform=transform))) == ([], [])
 

@@ -9,18 +9,21 @@ from pyspark.sql import Row
 
 from mirror.model.partition import TopicPartition
 from mirror.proof import delivery
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.findings import Anomaly, Example, Finding
 
 ORDERS = TopicPartition("orders", 1)
 ABSENCES = {Anomaly.LOST, Anomaly.STRANDED, Anomaly.UNSEEN}
-LOG_IS_SHORT = Gap("west, orders-1", "not read to its end", ("west", ORDERS))
-ANOTHER_IS_SHORT = Gap("east, orders-1", "not read to its end", ("east", ORDERS))
-LEDGER_IS_SHORT = Gap("sends/p-3.parquet", "cannot be read")
+LOG_IS_SHORT = MissingEvidence("west, orders-1", "not read to its end", ("west", ORDERS))
+ANOTHER_IS_SHORT = MissingEvidence("east, orders-1", "not read to its end", ("east", ORDERS))
+LEDGER_IS_SHORT = MissingEvidence("sends/p-3.parquet", "cannot be read")
 
 
 def found(
-    anomaly: Anomaly, gaps: Sequence[Gap] = (), group: str | None = None, tolerated: frozenset[Anomaly] = frozenset()
+    anomaly: Anomaly,
+    gaps: Sequence[MissingEvidence] = (),
+    group: str | None = None,
+    tolerated: frozenset[Anomaly] = frozenset(),
 ) -> Finding:
     rows = [
         Row(

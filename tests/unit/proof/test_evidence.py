@@ -9,7 +9,7 @@ import pytest
 from mirror.model.ledger import Column
 from mirror.model.verdict import Verdict
 from mirror.parts import PartWriter, read_rows
-from mirror.proof.evidence import Gap, inspect_parts, joined, with_gaps
+from mirror.proof.evidence import MissingEvidence, inspect_parts, joined, with_gaps
 
 COLUMNS = (Column("producer", "string"), Column("sequence", "long"))
 
@@ -79,7 +79,7 @@ def test_no_parts_are_a_gap(tmp_path: Path, name: str) -> None:
 
 
 def test_missing_evidence_takes_a_pass_away_and_nothing_else() -> None:
-    gap = [Gap("somewhere", "something")]
+    gap = [MissingEvidence("somewhere", "something")]
 
     assert [with_gaps(verdict, gap) for verdict in Verdict] == [Verdict.UNKNOWN, Verdict.FAIL, Verdict.UNKNOWN]
     assert [with_gaps(verdict, []) for verdict in Verdict] == list(Verdict)

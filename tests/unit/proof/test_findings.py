@@ -6,11 +6,11 @@ import pytest
 
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.findings import Anomaly, Delivery, Example, Finding, PartitionCount, merge
 
 PARTITION = TopicPartition("east.orders", 0)
-GAP = Gap("sends/p-3.parquet", "cannot be read")
+GAP = MissingEvidence("sends/p-3.parquet", "cannot be read")
 
 
 def counted(expected: int) -> PartitionCount:
@@ -36,7 +36,7 @@ def found(anomaly: Anomaly, count: int = 1, **more: bool) -> Finding:
     ],
 )
 def test_missing_evidence_never_passes_and_never_excuses(
-    findings: Sequence[Finding], gaps: Sequence[Gap], verdict: Verdict
+    findings: Sequence[Finding], gaps: Sequence[MissingEvidence], verdict: Verdict
 ) -> None:
     assert Delivery((counted(10),), tuple(findings), tuple(gaps)).verdict is verdict
 

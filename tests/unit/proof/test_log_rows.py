@@ -7,7 +7,7 @@ import pytest
 from mirror.kafka.batch import Record
 from mirror.model.ledger import LOGS, RecordId, digest, encode_content
 from mirror.model.partition import TopicPartition
-from mirror.model.transforms.chain import Chain, Stage
+from mirror.model.transforms.chain import Chain, ChainedTransform
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.proof.log_reader import ChangedRecords, Filtered, LogOutcome, LogRange, gaps_of, log_rows
 
@@ -49,7 +49,7 @@ def test_records_are_looked_at_as_the_transforms_make_them() -> None:
     """One that they leave out is counted; one that they fail on is still looked for, or ends the copy."""
 
     def wanted(name: str, *, skips_errors: bool = False) -> LogRange:
-        chain = Chain((Stage("mine", PythonFunction(f"tests.transform_functions:{name}")),), skips_errors)
+        chain = Chain((ChainedTransform("mine", PythonFunction(f"tests.transform_functions:{name}")),), skips_errors)
         return LogRange("east", {}, PARTITION, 0, 9, transform=chain.of_topic("east.orders"))
 
     records = [Record(offset, 1000, None, value, (), -1) for offset, value in enumerate([b"a", b"poison", b"b"])]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mirror.kafka import batch
 from mirror.kafka.batch import Header, Producer
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.offset_map import Run, Runs
 from mirror.model.partition import TopicPartition

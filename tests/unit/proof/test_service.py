@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.drill.steps.stage import JUDGES, Stage
+from mirror.drill.steps.stage import JUDGES, DrillStage
 from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import holder, processes
 from mirror.proof.service import ask
@@ -59,7 +59,7 @@ def test_what_a_function_raises_is_not_taken_for_the_end_of_the_service(tmp_path
 
 def test_a_drill_whose_judges_end_before_they_listen_judges_by_itself(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path, "drill", started_at=datetime.now(UTC))
-    stage = Stage.of(run)
+    stage = DrillStage.of(run)
     try:
         assert stage.judge(len, "no judges") == 9
         argv = [sys.executable, "-c", "import sys; sys.exit('no Spark here')"]

@@ -10,8 +10,8 @@ import pytest
 
 from mirror.kafka.batch import Header
 from mirror.kafka.channel import LATEST
-from mirror.kafka.connection import LeaderUnknown
 from mirror.kafka.partition_state import ActiveProducer
+from mirror.kafka.problems import LeaderUnknown
 from mirror.model.partition import TopicPartition
 from mirror.recovery import fenced_side, recent_writers
 

@@ -16,7 +16,7 @@ from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
 from mirror.evidence.journal import Journal
 from mirror.kafka.acls import AclListing
-from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.problems import ClusterError
 from mirror.model.acl import Acl
 from mirror.model.verdict import Verdict
 from mirror.recovery import denying, fence, procedure

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster_errors import AccessDenied, ClusterUnreachable
+from mirror.kafka.problems import AccessDenied, ClusterUnreachable
 from mirror.recovery import probing as probing_module
 from mirror.recovery.probing import (
     NOTHING_KNOWN,

@@ -15,8 +15,8 @@ from mirror.control.group_view import TranslatedPosition
 from mirror.control.groups import GroupAction
 from mirror.evidence.failover_journal import instants_of
 from mirror.evidence.journal import Event, Journal
-from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.cluster_model import GroupPosition
+from mirror.kafka.problems import ClusterError
 from mirror.model.failover import Phase
 from mirror.model.position import Position
 from mirror.model.translation import Exact

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from mirror.kafka.channel import Channel
-from mirror.kafka.connection import LeaderUnknown
+from mirror.kafka.problems import LeaderUnknown
 from mirror.model.failover import Phase
 from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import EpochEnd

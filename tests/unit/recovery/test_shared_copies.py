@@ -11,7 +11,7 @@ from kafka.errors import TopicAuthorizationFailedError
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.engine.mirrors import Mirrors
-from mirror.kafka.connection import BrokerRefused
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition

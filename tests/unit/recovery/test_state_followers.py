@@ -9,7 +9,7 @@ import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.control.flow_log import NeverRun
-from mirror.kafka.connection import ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.recovery import state_followers

@@ -26,7 +26,7 @@ from mirror.proof.objectives import Rpo
 from mirror.proof.transactions import TransactionCount
 from mirror.scenario.declaration import Judged, Procedure, Replicator, Scenario, Tolerated
 from mirror.scenario.files import SCENARIOS
-from mirror.scenario.judging import _READ_AGAIN, Evidence, Found, beside_planted, verdict_of
+from mirror.scenario.judging import _READ_AGAIN, Found, ScenarioEvidence, beside_planted, verdict_of
 from mirror.scenario.outcome import RunOutcome
 from mirror.scenario.planted import Planted
 
@@ -86,7 +86,7 @@ def in_transactions(scenario: Scenario) -> bool:
     return any(load.transaction_records and load.cluster == scenario.active for load in scenario.loads)
 
 
-def honest(scenario: Scenario) -> tuple[Found, Evidence]:
+def honest(scenario: Scenario) -> tuple[Found, ScenarioEvidence]:
     """Return what an honest run of a scenario finds: nothing, with every promise kept."""
     has_failed_over = scenario.procedure is not Procedure.NONE
     is_home = scenario.procedure is Procedure.FAIL_OVER_AND_BACK
@@ -105,7 +105,7 @@ def honest(scenario: Scenario) -> tuple[Found, Evidence]:
         FinalValues(9) if any(topic.is_compacted for topic in scenario.topics) else FinalValues(),
     )
     reading = GroupReading("billing", (place(scenario, Judged.GROUPS),))
-    evidence = Evidence(
+    evidence = ScenarioEvidence(
         scenario, Path("ledger"), Path("work"), Path("file"), (place(scenario, Judged.SOURCE),), (), (reading,),
         recovery=chain,
         returned_at_ms=9000 if is_home else None,
@@ -188,7 +188,7 @@ def test_what_is_tolerated_passes_so_that_it_is_the_limit_which_fails_an_attack(
         assert verdict_of(within_the_limits(scenario, tolerated, found), evidence) == (Verdict.PASS, ()), tolerated
 
 
-def other_defects(found: Found, evidence: Evidence) -> Iterator[tuple[str, Found, Evidence]]:
+def other_defects(found: Found, evidence: ScenarioEvidence) -> Iterator[tuple[str, Found, ScenarioEvidence]]:
     yield "a record missing of which nobody spoke", replace(found, absence=Absence(silent=1)), evidence
     yield "a record not copied", replace(found, absence=Absence(uncopied=1)), evidence
     yield "a copy that did not catch up", found, replace(evidence, late=("west orders-0: p:9 is not there",))
@@ -216,7 +216,7 @@ def test_no_scenario_tolerates_what_is_beside_the_findings(name: str) -> None:
         assert (verdict_of(seen, known)[0] is Verdict.FAIL) is not excused, what
 
 
-def unmeasured(found: Found, evidence: Evidence) -> Iterator[tuple[str, Found, Evidence]]:
+def unmeasured(found: Found, evidence: ScenarioEvidence) -> Iterator[tuple[str, Found, ScenarioEvidence]]:
     scenario = evidence.scenario
     yield "records where applications wrote", replace(found, own=replace(found.own, counts=())), evidence
     yield "records of the copies", replace(found, copies=replace(found.copies, counts=())), evidence

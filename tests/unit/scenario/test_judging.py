@@ -14,7 +14,7 @@ from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
 from mirror.proof.account import Account, AccountLine, Fate, Sides
 from mirror.proof.delivery import GroupReading, Place, Route
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.final_values import FinalValues
 from mirror.proof.findings import Anomaly, Delivery, Example, Finding
 from mirror.proof.losses import Absence
@@ -22,7 +22,7 @@ from mirror.proof.objectives import Objectives, Rpo
 from mirror.proof.transactions import TransactionCount
 from mirror.scenario import judging
 from mirror.scenario.declaration import Fault, FaultKind, Judged, Load, Procedure
-from mirror.scenario.judging import Evidence, figures_of, verdict_of
+from mirror.scenario.judging import ScenarioEvidence, figures_of, verdict_of
 from mirror.scenario.routes import CopyRoute
 from tests.unit.scenario.builders import CLEAN, FOUND, READ, WHERE, small
 
@@ -34,8 +34,8 @@ DISASTER = small(
 CHAIN = FailoverInstants(1000, 2000, 3000, 4000, 5000, 6000, {"billing": 7000})
 
 
-def evidence(**changes: Any) -> Evidence:
-    base = Evidence(small(), Path("ledger"), Path("work"), Path("file"), (Place("east", "orders"),), (), ())
+def evidence(**changes: Any) -> ScenarioEvidence:
+    base = ScenarioEvidence(small(), Path("ledger"), Path("work"), Path("file"), (Place("east", "orders"),), (), ())
     return replace(base, **changes)
 
 
@@ -68,7 +68,7 @@ def test_nothing_found_is_a_pass() -> None:
         ({"absence": Absence(silent=2)}, Verdict.FAIL, "2 acknowledged records are missing, and nobody said so"),
         ({"absence": Absence(told=2)}, Verdict.PASS, ""),
         ({"absence": Absence(uncopied=1)}, Verdict.FAIL, "on their source and not on its copy"),
-        ({"gaps": (Gap("a file", "is torn"),)}, Verdict.UNKNOWN, "a file: is torn"),
+        ({"gaps": (MissingEvidence("a file", "is torn"),)}, Verdict.UNKNOWN, "a file: is torn"),
         ({"values": FinalValues(9, 1)}, Verdict.FAIL, "1 of 9 keys"),
         ({"transactions": TransactionCount(whole=3, aborted_seen=1)}, Verdict.FAIL, "1 aborted transactions"),
         ({"transactions": TransactionCount(whole=3, torn=1)}, Verdict.FAIL, "1 transactions are on the copy in part"),
@@ -127,14 +127,14 @@ def test_what_a_group_was_handed_wrongly_decides_too() -> None:
 
 @pytest.mark.parametrize(("count", "more"), [(12, []), (13, ["and 1 more"])])
 def test_of_many_reasons_the_first_dozen_is_told_and_how_many_there_are(count: int, more: list[str]) -> None:
-    gaps = tuple(Gap(f"file {number}", "is torn") for number in range(count))
+    gaps = tuple(MissingEvidence(f"file {number}", "is torn") for number in range(count))
     _, reasons = verdict_of(replace(FOUND, gaps=gaps), evidence())
 
     assert list(reasons) == [str(gap) for gap in gaps[:12]] + more
 
 
 def test_what_did_not_catch_up_fails_and_failures_come_first_among_the_reasons() -> None:
-    found = replace(FOUND, gaps=(Gap("a file", "is torn"),))
+    found = replace(FOUND, gaps=(MissingEvidence("a file", "is torn"),))
     verdict, reasons = verdict_of(found, evidence(late=("west east.orders-0: p:9 is not there",)))
 
     assert verdict is Verdict.FAIL

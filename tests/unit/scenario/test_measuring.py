@@ -13,13 +13,13 @@ import pytest
 from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
 from mirror.proof.delivery import GroupReading, Place, Route
-from mirror.proof.evidence import Gap
+from mirror.proof.evidence import MissingEvidence
 from mirror.proof.final_values import FinalValues
 from mirror.proof.losses import Absence
 from mirror.proof.objectives import Rpo
 from mirror.scenario import judging
 from mirror.scenario.declaration import Load, Topic
-from mirror.scenario.judging import Evidence, Found, measure, measure_rpo
+from mirror.scenario.judging import Found, ScenarioEvidence, measure, measure_rpo
 from mirror.scenario.routes import CopyRoute
 from tests.unit.scenario.builders import small
 
@@ -80,7 +80,11 @@ class Court:
     def final_read(self, ledger: Path, clusters: object, places: list[Place], work: Path, **how: Any) -> Iterator[Any]:
         self.places, self.read = places, how
         yield SimpleNamespace(
-            sends=Rows("sends"), logs=Rows("logs"), reads=Rows("reads"), commits="commits", gaps=(Gap("log", "torn"),)
+            sends=Rows("sends"),
+            logs=Rows("logs"),
+            reads=Rows("reads"),
+            commits="commits",
+            gaps=(MissingEvidence("log", "torn"),),
         )
 
     def measure_losses(self, _: Rows, __: Rows, route: Route, ranges: Mapping[Any, Any], **known: Any) -> Absence:
@@ -95,8 +99,8 @@ class Court:
         self.groups = (logs.condition, how["gaps"])
         return "groups"
 
-    def read_positions(self, *_: object) -> tuple[dict[Any, Any], tuple[Gap, ...]]:
-        return {}, (Gap("billing", "not told"),)
+    def read_positions(self, *_: object) -> tuple[dict[Any, Any], tuple[MissingEvidence, ...]]:
+        return {}, (MissingEvidence("billing", "not told"),)
 
     def missing_acked(self, _: Rows, __: Rows, route: Route) -> list[Route]:
         self.missing.append(route)
@@ -116,10 +120,10 @@ def court(monkeypatch: pytest.MonkeyPatch) -> Court:
     return Court(monkeypatch)
 
 
-def evidence(*routes: CopyRoute, **changes: Any) -> Evidence:
+def evidence(*routes: CopyRoute, **changes: Any) -> ScenarioEvidence:
     known = {"scenario": TWO_TOPICS, "sent": (ORDERS, STATES), "routes": routes, "readings": ()}
     base = {"ledger": Path("ledger"), "work": Path("work"), "properties": Path("file")}
-    return Evidence(**(base | known | changes))
+    return ScenarioEvidence(**(base | known | changes))
 
 
 def test_of_a_compacted_topic_the_newest_values_are_compared_and_of_all_others_every_record(court: Court) -> None:
@@ -148,8 +152,8 @@ def test_groups_are_judged_by_the_clusters_that_are_left_if_there_are_any(court:
     readings = (cast(GroupReading, SimpleNamespace(places=(Place("west", "east.orders"), Place("south", "more")))),)
     found = measure(evidence(DIRECT, readings=readings))
     assert found.groups is not None
-    assert court.groups == (None, (Gap("log", "torn"), Gap("billing", "not told")))
-    assert found.gaps == (Gap("log", "torn"), Gap("billing", "not told"))
+    assert court.groups == (None, (MissingEvidence("log", "torn"), MissingEvidence("billing", "not told")))
+    assert found.gaps == (MissingEvidence("log", "torn"), MissingEvidence("billing", "not told"))
     assert court.read["with_reads"] is True
     assert court.places == [ORDERS, STATES, Place("west", "east.orders"), Place("south", "more")]
     measure(evidence(DIRECT, readings=readings, gone=frozenset({"east"})))

@@ -14,7 +14,7 @@ from mirror.proof.delivery import Place
 from mirror.scenario import judging, perform, procedure
 from mirror.scenario.declaration import Replicator, Scenario
 from mirror.scenario.folder import RunFolder
-from mirror.scenario.judging import Evidence, Judgement
+from mirror.scenario.judging import Judgement, ScenarioEvidence
 from mirror.scenario.outcome import RunOutcome
 from mirror.scenario.plan import plan_run
 from tests.unit.scenario.builders import FOUND, small
@@ -60,7 +60,7 @@ def test_a_copy_that_did_not_catch_up_and_a_group_that_did_not_read_on_fail_the_
         asked.append(wanted)
         return unread
 
-    def ask(_: Path, what: object, evidence: Evidence) -> Judgement:
+    def ask(_: Path, what: object, evidence: ScenarioEvidence) -> Judgement:
         assert what is judging.judge
         return Judgement(*judging.verdict_of(FOUND, evidence), judging.figures_of(FOUND, evidence))
 
@@ -68,7 +68,7 @@ def test_a_copy_that_did_not_catch_up_and_a_group_that_did_not_read_on_fail_the_
     monkeypatch.setattr(procedure, "await_copies", lambda *_, **__: late)
     monkeypatch.setattr(procedure, "await_reading", await_reading)
     monkeypatch.setattr(perform, "ask", ask)
-    monkeypatch.setattr(perform.Stage, "of", lambda folder, scenario, *_: Stand(folder, scenario))
+    monkeypatch.setattr(perform.ScenarioStage, "of", lambda folder, scenario, *_: Stand(folder, scenario))
     for wait in ("_wait_until_copying", "_wait_until_read", "_wait_for"):
         monkeypatch.setattr(perform, wait, lambda _: None)
     outcome = _performed(tmp_path)

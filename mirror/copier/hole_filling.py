@@ -1,0 +1,160 @@
+"""Fills holes of copies with the source's offsets, beside the copy loop: one transaction serves many."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from mirror.copier.same_lane import Hole
+from mirror.copier.same_offsets import Markers, SameOffsetsCopy, Unexpected
+from mirror.copier.standing import Standing
+from mirror.copier.work import FlowWork
+from mirror.kafka import partition_state
+from mirror.kafka.appending import Appender
+from mirror.kafka.channel import LATEST, View
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, LeaderUnknown
+from mirror.model.partition import TopicPartition
+from mirror.same_offsets.filling import Ahead, OneMarker, Records, Step, next_step
+
+# So long others wait for a long hole at most, which is filled in several goes.
+_SECONDS = 0.5
+
+Filled: TypeAlias = Mapping[TopicPartition, Standing | Unexpected | KafkaProblem]
+"""By copy how far a hole is filled by now, or why it is not."""
+
+
+class HoleFiller:
+    """Fills the holes of one flow's copies in a task.
+
+    The transactional id of the markers is taken over before the first; what an earlier task, or engine, had asked for
+    has happened then, and each copy is looked at behind that.
+    """
+
+    def __init__(self, flow: FlowWork, before_writing: Callable[[], None]) -> None:
+        """Write to the flow's target; ``before_writing`` raises when nothing may be written."""
+        self._flow = flow
+        self._before_writing = before_writing
+        self._appender = Appender(flow.flow.target, flow.target_client)
+        self._markers: Markers | None = None
+        self._copies: dict[TopicPartition, SameOffsetsCopy] = {}
+        self._is_over = False
+        # Held while something is filled: who closes does not wait for it.
+        self._filling = threading.Lock()
+
+    def fill(self, holes: Sequence[Hole]) -> Filled:
+        """Fill holes for a while; in a thread of its own, one at a time.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if nothing can be filled now; how far each copy is then is looked up the next time.
+        """
+        with self._filling:
+            try:
+                return self._filled(holes)
+            except KafkaProblem:
+                self._markers = None
+                self._copies.clear()
+                raise
+            finally:
+                if self._is_over:
+                    self._appender.close()
+
+    def close(self) -> None:
+        """Fill nothing more; what is being filled ends by itself."""
+        self._is_over = True
+        if self._filling.acquire(blocking=False):
+            self._appender.close()
+            self._filling.release()
+
+    def _filled(self, holes: Sequence[Hole]) -> Filled:
+        if self._markers is None:
+            self._before_writing()
+            writes_many = self._appender.may_write_markers()
+            self._markers = Markers(self._flow.flow, self._appender.channel, writes_many=writes_many)
+        found: dict[TopicPartition, Standing | Unexpected | KafkaProblem] = {}
+        left = {hole.copy: hole for hole in holes}
+        until = time.monotonic() + _SECONDS
+        while left:
+            waiting: list[TopicPartition] = []
+            for hole in tuple(left.values()):
+                try:
+                    made = self._copy(hole, self._markers)
+                    step = self._next_step(hole, made, self._markers)
+                    if isinstance(step, OneMarker):
+                        waiting.append(hole.copy)
+                    elif step is None or isinstance(step, Records):
+                        found[hole.copy] = _standing(left.pop(hole.copy), made)
+                    else:
+                        self._before_writing()
+                        made.fill(step, int(time.time() * 1000))
+                except (Unexpected, BrokerRefused, ConnectionFailed, LeaderUnknown) as problem:
+                    self._give_up(left.pop(hole.copy), problem, found)
+            self._leave_one(waiting, left, found, self._markers)
+            if self._is_over or time.monotonic() > until:
+                break
+        return found | {copy: _standing(hole, self._copies[copy]) for copy, hole in left.items()}
+
+    def _leave_one(
+        self,
+        waiting: Sequence[TopicPartition],
+        left: dict[TopicPartition, Hole],
+        found: dict[TopicPartition, Standing | Unexpected | KafkaProblem],
+        markers: Markers,
+    ) -> None:
+        """Leave a marker in each of some copies; one that can take none now would keep the others from theirs."""
+        channel = self._appender.channel
+        unable = partition_state.unable_to_append(channel, waiting) if waiting else {}
+        for copy, reason in unable.items():
+            self._give_up(left.pop(copy), ConnectionFailed(f"{copy} on {self._flow.flow.target}: {reason}"), found)
+        able = [copy for copy in waiting if copy not in unable]
+        if not able:
+            return
+        self._before_writing()
+        markers.leave_one(able)
+        ends = channel.offsets(able, LATEST, View.WRITTEN)
+        for copy in able:
+            try:
+                self._copies[copy].got_marker(ends[copy])
+            except Unexpected as problem:
+                self._give_up(left.pop(copy), problem, found)
+
+    def _give_up(
+        self,
+        hole: Hole,
+        problem: Unexpected | KafkaProblem,
+        found: dict[TopicPartition, Standing | Unexpected | KafkaProblem],
+    ) -> None:
+        found[hole.copy] = problem
+        self._copies.pop(hole.copy, None)
+
+    def _copy(self, hole: Hole, markers: Markers) -> SameOffsetsCopy:
+        """Return the copy as it is filled: looked at the first time, and known from then on."""
+        made = self._copies.get(hole.copy)
+        if made is None:
+            made = self._copies[hole.copy] = SameOffsetsCopy(
+                self._flow.flow, self._appender, markers, hole.copy, is_compacted=hole.standing.is_compacted
+            )
+        elif made.place.copy.bounds.end < hole.standing.end:
+            made.stands_at(hole.standing.end, hole.standing.sequence)
+        return made
+
+    @staticmethod
+    def _next_step(hole: Hole, made: SameOffsetsCopy, markers: Markers) -> Step | None:
+        if made.place.copy.bounds.end > hole.until:
+            return None
+        return next_step(max(hole.standing.begins_at, 0), made.place.copy, Ahead(hole.until, 0), markers.known)
+
+
+def _standing(hole: Hole, made: SameOffsetsCopy) -> Standing:
+    bounds, begins_at = made.place.copy.bounds, hole.standing.begins_at
+    is_headless = bounds.start >= begins_at or hole.standing.is_compacted
+    return replace(
+        hole.standing,
+        end=bounds.end,
+        sequence=made.place.sequence,
+        begins_at=-1 if bounds.end >= begins_at and is_headless else begins_at,
+    )

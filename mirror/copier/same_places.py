@@ -1,0 +1,252 @@
+"""Where copies with the source's offsets go on: at the end of their logs, as their leaders tell it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mirror.copier import resume
+from mirror.copier.gaps import differ
+from mirror.copier.links import Cluster
+from mirror.copier.placing import Bearings, look_up, with_ids
+from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused, in_chunks
+from mirror.copier.same_offsets import sequence_of
+from mirror.copier.standing import Standing
+from mirror.copier.work import FlowWork, Handover, PartitionWork
+from mirror.kafka import partition_state
+from mirror.kafka.batch import CorruptBatch, records
+from mirror.kafka.channel import LATEST, Channel, View, topic_settings
+from mirror.kafka.log import read_batches
+from mirror.kafka.partition_state import ActiveProducer
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.model.offset_map import Run, extend
+from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import chunk_record, writer_record
+from mirror.same_offsets import filling
+from mirror.same_offsets.chain import producer_of
+from mirror.same_offsets.fillers import RESERVED_KEY
+from mirror.same_offsets.filling import Bounds
+
+_ANEW = "delete the topic there and restart the engine to have it made anew"
+
+
+def find_same_places(
+    flow: FlowWork, partitions: Sequence[PartitionWork], source: Cluster, target: Cluster
+) -> dict[TopicPartition, Place]:
+    """Find out where to begin with partitions whose copies are to have the source's offsets, by source partition.
+
+    Their positions on record say which copy is meant, and what was copied to it; how far it is says its log alone.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if a cluster cannot be asked.
+    """
+    if not partitions:
+        return {}
+    source.forget_leaders({work.source.topic for work in partitions})
+    target.forget_leaders({work.target.topic for work in partitions})
+    copies = [work.target for work in partitions]
+    before, _ = target.ask(lambda channel: partition_state.active_producers(channel, copies))
+    ends = look_up(flow, partitions, source, target)
+    after, problems = target.ask(lambda channel: partition_state.active_producers(channel, copies))
+    written, _ = target.ask(lambda channel: channel.find_offsets(copies, LATEST, View.WRITTEN))
+    policies = target.ask(lambda channel: topic_settings(channel, {each.topic for each in copies}, ["cleanup.policy"]))
+    bearings = Bearings(flow, source, [work for work in partitions if isinstance(ends[work.source], Ends)])
+    places: dict[TopicPartition, Place] = {}
+    for work in partitions:
+        found, copy = ends[work.source], work.target
+        problem = problems.get(copy)
+        if isinstance(found, NotYet) or problem is not None or copy not in before or copy not in after:
+            places[work.source] = (
+                found if isinstance(found, NotYet) else NotYet(str(problem or f"{copy} has no leader"))
+            )
+            continue
+        sequence = _sequence(before[copy], flow), _sequence(after[copy], flow)
+        # What arrives in between would be neither in the end nor in the sequence that belongs to it.
+        if sequence[0] != sequence[1] or written.get(copy) != found.target_end:
+            places[work.source] = NotYet(f"{copy} on {flow.flow.target} gets what was sent before, or replicates it")
+            continue
+        policy = policies.get(copy.topic, {}).get("cleanup.policy") or ""
+        standing = Standing(found.target_end, sequence[1], is_compacted="compact" in policy)
+        try:
+            now = with_ids(work, source.channel(), target.channel())
+            places[work.source] = _place(flow, now, found, standing, bearings, source.channel(), target.channel())
+        except (LeaderUnknown, BrokerRefused, ConnectionFailed) as failure:
+            places[work.source] = NotYet(str(failure))
+        except CorruptBatch as corrupt:
+            places[work.source] = Refused(f"{copy} on {flow.flow.target} cannot be read: {corrupt}")
+    return places
+
+
+def _sequence(known: Sequence[ActiveProducer], flow: FlowWork) -> int:
+    return sequence_of(known, producer_of(flow.flow))
+
+
+def _place(
+    flow: FlowWork,
+    work: PartitionWork,
+    ends: Ends,
+    standing: Standing,
+    bearings: Bearings,
+    source: Channel,
+    target: Channel,
+) -> Place:
+    elsewhere = resume.changed_target(work)
+    if elsewhere is not None:
+        return elsewhere
+    handover = work.handover
+    if handover is None or differ(handover.position.target_id, work.target_id):
+        return _begun(flow, work, ends, standing)
+    if not handover.position.same_offsets:
+        copy = Bounds(ends.target_start, ends.target_end)
+        if copy.end > copy.start:
+            refused = filling.may_begin(Bounds(ends.source_start, ends.source_end), copy, work.pad_limit or 0)
+            assert refused is not None
+            return Refused(f"{work.target} on {flow.flow.target} was copied to other offsets: {refused.reason}")
+        return _begun(flow, work, ends, standing)
+    return _gone_on(flow, work, handover, ends, standing, bearings, source, target)
+
+
+def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing) -> Place:
+    """Begin with a copy that has nothing in it; where the source begins is on record before anything is filled."""
+    origin = ends.source_end if flow.from_latest else ends.source_start
+    copy = Bounds(ends.target_start, ends.target_end)
+    refused = filling.may_begin(Bounds(origin, ends.source_end), copy, work.pad_limit or 0)
+    if refused is not None:
+        return Refused(f"{work.target} on {flow.flow.target} cannot get the source's offsets: {refused.reason}")
+    before = work.handover.position if work.handover is not None else None
+    position = Position(
+        origin,
+        ends.target_end,
+        origin,
+        not flow.from_latest,
+        0,
+        work.topic_id,
+        work.target_id,
+        target=work.target.topic,
+        incarnation=before.incarnation + 1 if before is not None else 0,
+        compared=ends.target_end,
+        same_offsets=True,
+    )
+    chunks = (chunk_record(work.source, 0, ()),) if before is not None else ()
+    written_as = writer_record(producer_of(flow.flow).producer_id, int(time.time() * 1000))
+    note = (
+        f"{work.target} on {flow.flow.target} is another topic than before, or empty: it is made anew, from offset "
+        f"{origin} on"
+        if before is not None and before.upstream > before.origin
+        else ""
+    )
+    return Ready(
+        Handover(position, (), clean=True),
+        (written_as, *chunks, position.record(work.source)),
+        note=note,
+        standing=_with_head(position, (), ends, standing),
+    )
+
+
+def _gone_on(
+    flow: FlowWork,
+    work: PartitionWork,
+    handover: Handover,
+    ends: Ends,
+    standing: Standing,
+    bearings: Bearings,
+    source: Channel,
+    target: Channel,
+) -> Place:
+    """Go on where the log of the copy ends, if that is of the same source, and of this flow alone."""
+    position, where = handover.position, f"{work.target} on {flow.flow.target}"
+    if differ(position.topic_id, work.topic_id):
+        return Refused(
+            f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
+            f"beginning; {where} keeps what it has: {_ANEW}"
+        )
+    diverged = bearings.divergence(work.source, position)
+    if diverged is not None or ends.source_written < min(position.upstream, standing.end):
+        at = diverged if diverged is not None else ends.source_written
+        return Refused(
+            f"{work.source} on {flow.flow.source} was truncated at offset {at}, and {where} has other records from "
+            f"there on: {_ANEW}"
+        )
+    end = standing.end
+    is_behind = end < position.downstream
+    chunk, runs = position.chunk, list(handover.runs)
+    if is_behind:
+        chunk, kept = bearings.state(work.source, handover).chunk_before(work.source, end)
+        runs = list(kept)
+    elif end > position.downstream and not _is_headless(handover):
+        strange = _stranger(work, ends, position.downstream, end, flow, source, target)
+        if strange is not None:
+            return Refused(f"{where}: {strange}: {_ANEW}")
+    if end > position.upstream:
+        # What was copied behind the position on record, and what fills its holes.
+        extend(runs, Run(position.upstream, position.upstream, end - position.upstream))
+    upstream = end if is_behind else max(position.upstream, end)
+    chunks, open_runs, chunk = in_chunks(work.source, runs, chunk)
+    moved = replace(
+        position,
+        upstream=upstream,
+        downstream=end,
+        chunk=chunk,
+        topic_id=work.topic_id or position.topic_id,
+        target_id=work.target_id or position.target_id,
+        epochs=position.epochs if not is_behind else (),
+        settled=False,
+        next_batch=None,
+    )
+    is_news = moved != position or not handover.is_recorded or handover.unwritten
+    note = (
+        f"{where} ended at offset {end}, before the position {position.downstream} on record: it was truncated; what "
+        f"{flow.flow.source} still has is copied again"
+        if is_behind
+        else ""
+    )
+    return Ready(
+        Handover(moved, open_runs, clean=True, owes_sync=handover.owes_sync),
+        (*handover.unwritten, *chunks, moved.record(work.source)) if is_news else (),
+        note=note,
+        standing=_with_head(position, handover.runs, ends, standing),
+    )
+
+
+def _is_headless(handover: Handover) -> bool:
+    """Whether nothing is on record that was copied: the head may still be filled, or be there."""
+    return not handover.runs and handover.position.chunk == 0
+
+
+def _with_head(position: Position, runs: Sequence[Run], ends: Ends, standing: Standing) -> Standing:
+    """Say where the head ends that is still to be filled, or to be removed; no record of the source is behind it then.
+
+    Before anything is on record as copied it may be removed again: that takes nothing of the source away.
+    """
+    begins_at = position.upstream
+    is_filled = standing.end >= begins_at and (standing.is_compacted or ends.target_start >= begins_at)
+    if runs or position.chunk > 0 or is_filled:
+        return standing
+    return replace(standing, begins_at=begins_at)
+
+
+def _stranger(
+    work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, source: Channel, target: Channel
+) -> str | None:
+    """Return what tells that somebody else wrote into the copy behind what is on record, None if nothing does."""
+    ours = producer_of(flow.flow).producer_id
+    last = None
+    for content, header in read_batches(target, work.target, start, end):
+        if header.producer_id != ours:
+            return f"somebody else has written at offset {header.base_offset} (producer id {header.producer_id})"
+        last = content, header
+    if last is None or work.transform is not None:
+        return None
+    copied = records(last[0])[-1]
+    is_filler = copied.value is None and copied.key == RESERVED_KEY
+    if is_filler or copied.offset < ends.source_start:
+        return None
+    for content, header in read_batches(source, work.source, copied.offset, copied.offset + 1):
+        for original in records(content) if header.next_offset > copied.offset else ():
+            if original.offset == copied.offset and (original.key, original.value) != (copied.key, copied.value):
+                return f"its record at offset {copied.offset} is not the source's"
+    return None

@@ -1,0 +1,89 @@
+"""What is wrong with a flow, and what else people should know of it, in words for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirror.control.foreign_records import foreign_reasons
+from mirror.control.gaps import open_gaps_reason
+from mirror.control.tick import MOST_TOLD, now_ms, shortened
+from mirror.engine.flow_runtime import FlowRuntime
+from mirror.model.counts import are, counted
+from mirror.model.partition import TopicPartition
+from mirror.model.state_values import stopped_reason
+
+
+def reasons(runtime: FlowRuntime) -> tuple[str, ...]:
+    """Return everything that is wrong with the flow now, in words for people."""
+    target = runtime.settings.flow.target
+    with runtime.lock:
+        said: list[str] = [
+            trouble for trouble in (runtime.copy_trouble, runtime.takeover_trouble, runtime.loss) if trouble
+        ]
+        said += runtime.throttles
+        said += _taking_over(runtime)
+        said += shortened(
+            [
+                f"{copy} on {target} waits until what was sent before can no longer arrive: {why}"
+                for copy, why in sorted(runtime.fence_troubles.items())
+            ]
+        )
+        said += shortened([stopped_reason(source, reason) for source, reason in sorted(runtime.stopped.items())])
+        said += shortened([f"{sources}: {reason}" for reason, sources in _alike(runtime.troubles).items()])
+        for report in runtime.reports.values():
+            said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
+        if runtime.open_gaps:
+            said.append(open_gaps_reason(runtime.open_gaps))
+        said += shortened(foreign_reasons(runtime.foreign, target, now_ms(), runtime.writers))
+        return tuple(dict.fromkeys(said))
+
+
+def first_stopped(runtime: FlowRuntime) -> dict[TopicPartition, str]:
+    """Return why partitions are stopped: those that :func:`reasons` names."""
+    with runtime.lock:
+        first = sorted(runtime.stopped)[:MOST_TOLD]
+        return dict(zip(first, shortened([runtime.stopped[source] for source in first]), strict=True))
+
+
+def notes(runtime: FlowRuntime) -> tuple[str, ...]:
+    """Return what people should know of the flow although nothing is wrong."""
+    with runtime.lock:
+        said = [f"{report.name}: {note}" for report in runtime.reports.values() for note in shortened(report.notes)]
+        if alone := sorted(runtime.leaders_alone.items()):
+            source, reason = alone[0]
+            said.append(
+                f"{counted(len(alone), 'partition')} {are(len(alone))} read from the leader for now, and not from "
+                f"the closest replica (client.rack): {source}: {reason}"
+            )
+        return tuple(dict.fromkeys(filter(None, (runtime.weak_fence, runtime.fence_note, *runtime.file_notes, *said))))
+
+
+def _taking_over(runtime: FlowRuntime) -> list[str]:
+    """Return how far the takeovers are: of each what is known, and the number of the others."""
+    # Java MirrorMaker's positions of topics that are not copied any more stay for ever.
+    waiting = [
+        source for source, *_ in runtime.partitions if source in runtime.takeovers and source not in runtime.stopped
+    ]
+    begun = [(source, taken) for source in waiting if (taken := runtime.taking.get(source)) and taken.upstream is None]
+    said = shortened(
+        [
+            f"{source}: matching the tail that Java MirrorMaker left: {taken.seen:,} of about "
+            f"{counted(taken.span, 'record')}"
+            for source, taken in begun
+        ]
+    )
+    if len(waiting) > len(begun):
+        rest = len(waiting) - len(begun)
+        said.append(f"{counted(rest, 'partition')} {are(rest)} to be taken over from Java MirrorMaker")
+    return said
+
+
+def _alike(reasons: Mapping[TopicPartition, str]) -> dict[str, str]:
+    """Return who waits for each reason, in order: the first, and how many more."""
+    found: dict[str, list[TopicPartition]] = {}
+    for source, reason in sorted(reasons.items()):
+        found.setdefault(reason, []).append(source)
+    return {
+        reason: f"{sources[0]} (and {len(sources) - 1:,} more)" if len(sources) > 1 else str(sources[0])
+        for reason, sources in found.items()
+    }

@@ -1,0 +1,89 @@
+"""What a cluster, a broker or the way there can answer instead of doing what it was asked: one tree of exceptions."""
+
+from __future__ import annotations
+
+from mirror.kafka import codes
+from mirror.model.portable import Portable
+
+
+class KafkaProblem(Portable):
+    """Kafka did not do what it was asked; what failed is in the text, in words for people.
+
+    Whoever copies catches it and tries again; a command tells it and ends with exit code 3.
+    """
+
+
+class ConnectionFailed(KafkaProblem):
+    """A broker could not be reached or hung up; names the cluster, the broker and the reason.
+
+    Attributes
+    ----------
+    alias
+        the cluster's; empty if it is not about one.
+    is_refusal
+        whether a broker answered, and let nobody in with these credentials.
+    """
+
+    def __init__(self, text: str, alias: str = "", *, is_refusal: bool = False) -> None:
+        super().__init__(text)
+        self.alias, self.is_refusal = alias, is_refusal
+
+
+class LeaderUnknown(KafkaProblem):
+    """A partition has no leader now, or does not exist."""
+
+
+class BrokerRefused(KafkaProblem):
+    """A broker answered a request with an error: ``what`` was asked, ``error`` is kafka-python's class for it."""
+
+    def __init__(self, what: str, error: type[BaseException]) -> None:
+        """Name what was asked and the protocol error."""
+        code = getattr(error, "errno", None)
+        super().__init__(f"{what}: {error.__name__ if code is None else codes.name(code)}")
+        self.what = what
+        self.error = error
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether rights are lacking."""
+        return self.code in codes.DENIED
+
+    @property
+    def code(self) -> int | None:
+        """The error's number in the protocol; None if it was not told with one."""
+        return getattr(self.error, "errno", None)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether what was asked for is not there any more: offsets that the log has no longer, or the topic."""
+        return getattr(self.error, "errno", None) in (codes.OFFSET_OUT_OF_RANGE, codes.UNKNOWN_TOPIC)
+
+
+class ClusterError(KafkaProblem):
+    """A cluster refused a request as a whole."""
+
+    def __init__(self, alias: str, doing: str, reason: str) -> None:
+        self.alias = alias
+        self.doing = doing
+        self.reason = reason
+        super().__init__(f"cluster {alias}: {doing}: {reason}")
+
+
+class ClusterUnreachable(ClusterError):
+    """Nobody answered at a cluster's addresses, or not in time, or not as is needed, or the connection was refused.
+
+    Attributes
+    ----------
+    is_for_people
+        whether waiting does not help, as far as can be told: nobody has such a host's name, the login or the broker's
+        certificate is refused, the broker is of a version that cannot be used.
+    """
+
+    def __init__(self, alias: str, bootstrap: str, reason: str, *, is_for_people: bool = False) -> None:
+        # Reasons name their addresses; one needs no second mention.
+        super().__init__(alias, f"connecting to {bootstrap}", reason.removeprefix(f"{bootstrap}: "))
+        self.bootstrap, self.reason, self.is_for_people = bootstrap, reason, is_for_people
+
+
+class AccessDenied(ClusterError):
+    """The cluster knows who asks and does not allow it."""

@@ -1,0 +1,167 @@
+"""Copying with the source's offsets, as tasks do it: records where they belong, whatever the source has no record of."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mirror.kafka.channel import EARLIEST
+from mirror.model.partition import TopicPartition
+from mirror.model.translation import Same
+from mirror.same_offsets import fillers
+from mirror.waiting import wait_until
+from tests.brokers.copying import Copying, NewCopying, as_program, delete_before, ends_of, producer_to, write
+from tests.brokers.same_offsets_killed import fill, read
+
+LIMIT = 1_000_000
+
+
+@pytest.fixture
+def same_copying(new_copying: NewCopying) -> Callable[..., Copying]:
+    def make(*topics: str, **settings: Any) -> Copying:
+        made = new_copying(*topics, **settings)
+        made.pad_limit = LIMIT
+        made.from_the_target()
+        return made
+
+    return make
+
+
+def assert_same(copying: Copying) -> None:
+    """Every record is at its offset, for every reader, and every position leads where it led on the source."""
+    isolation = "read_committed" if copying.flow.read_committed else "read_uncommitted"
+    state = copying.state()
+    for source, target in copying.pairs.items():
+        originals = read(copying.flow.source_client, source, isolation)
+        for each in ("read_committed", "read_uncommitted"):
+            assert read(copying.flow.target_client, target, each) == originals
+        ends = ends_of(copying.flow.source_client, [source])
+        assert ends_of(copying.flow.target_client, [target])[target] == ends[source]
+        known, (start,) = state.offset_map(source), ends_of(copying.flow.source_client, [source], EARLIEST).values()
+        assert known is not None
+        assert known.upstream_next == known.downstream_next == ends[source]
+        assert all(known.translate(each) == Same(each) for each in range(max(start, known.origin), ends[source] + 1))
+
+
+@pytest.mark.parametrize("read_committed", [False, True])
+def test_every_record_has_its_offset_behind_a_removed_head_transactions_and_a_long_hole(
+    same_copying: Callable[..., Copying], read_committed: bool
+) -> None:
+    copying = same_copying(read_committed=read_committed)
+    (source,) = copying.pairs
+    fill(copying.flow.source_client, source)
+    copying.until_caught_up()
+    assert_same(copying)
+    # Somebody else goes on from what the target says.
+    copying.from_the_target()
+    write(copying.flow.source_client, source, range(300, 320))
+    copying.until_caught_up()
+    assert_same(copying)
+
+
+def test_a_compacted_copy_has_tombstones_of_the_reserved_key_where_the_source_has_nothing(
+    same_copying: Callable[..., Copying],
+) -> None:
+    copying = same_copying(copy_configs={"orders": {"cleanup.policy": "compact"}}, read_committed=True)
+    (source, target), *_ = copying.pairs.items()
+    fill(copying.flow.source_client, source)
+    copying.until_caught_up()
+    assert_same(copying)
+    assert fillers.RESERVED_KEY in {each.key for each in copying.copies(source)}
+    assert ends_of(copying.flow.target_client, [target], EARLIEST) == {target: 0}
+
+
+def test_a_copier_that_is_killed_at_any_moment_leaves_every_record_once_at_its_offset(
+    same_copying: Callable[..., Copying],
+) -> None:
+    """Records, transactions and holes come in meanwhile; two copiers at once for a while, as behind a frozen one."""
+    copying = same_copying("orders", "payments", partitions=2)
+    client = copying.flow.source_client
+    first = next(iter(copying.pairs))
+    fill(client, first)
+    for number in range(6):
+        at_once = [begun_copying(copying) for _ in range(1 + number % 2)]
+        for each in copying.pairs:
+            write_in_transactions(client, each, number)
+            write(client, each, range(400 + 50 * number, 450 + 50 * number))
+        moved = sum(ends_of(copying.flow.target_client, list(copying.pairs.values())).values())
+        wait_until(
+            lambda moved=moved: sum(ends_of(copying.flow.target_client, list(copying.pairs.values())).values()) > moved,
+            "the copies to grow",
+            timeout_seconds=120,
+        )
+        for process in at_once:
+            process.kill()
+            process.wait()
+    copying.from_the_target()
+    copying.until_caught_up()
+    assert_same(copying)
+
+
+def begun_copying(copying: Copying) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(as_program(copying))
+
+
+def write_in_transactions(client: dict[str, str], source: TopicPartition, number: int) -> None:
+    producer = producer_to(client, transactional_id=f"{source}-{number}")
+    producer.init_transactions()
+    for each in range(5):
+        producer.begin_transaction()
+        for record in range(each):
+            producer.produce(source.topic, b"%d %d" % (number, record), b"k", source.partition)
+        if each % 2:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+
+
+def test_what_somebody_else_writes_stops_the_partition_by_name(same_copying: Callable[..., Copying]) -> None:
+    copying = same_copying()
+    (source, target), *_ = copying.pairs.items()
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    write(copying.flow.target_client, target, [0])
+    write(copying.flow.source_client, source, range(10, 20))
+    stopped = copying.epoch(5.0)[source].stopped
+    assert stopped is not None
+    assert f"{target}" in stopped
+    assert "somebody else" in stopped
+    # Nothing of it is on record, and whoever is next finds it, too.
+    copying.from_the_target()
+    stopped = copying.epoch(5.0)[source].stopped
+    assert stopped is not None
+    assert "somebody else" in stopped
+
+
+def test_a_copy_that_holds_records_of_other_offsets_is_refused_by_name(same_copying: Callable[..., Copying]) -> None:
+    copying = same_copying("orders", "payments")
+    orders, payments = copying.pairs
+    write(copying.flow.source_client, orders, range(10))
+    write(copying.flow.source_client, payments, range(10))
+    write(copying.flow.target_client, copying.pairs[orders], [0])
+    results = copying.epoch(5.0)
+    stopped = results[orders].stopped
+    assert stopped is not None
+    assert "nothing says that they are the source's" in stopped
+    assert results[payments].stopped is None
+    copying.until_caught_up([payments])
+    ends = ends_of(copying.flow.target_client, list(copying.pairs.values()))
+    assert ends == {copying.pairs[orders]: 1, copying.pairs[payments]: 10}
+
+
+def test_what_retention_removes_before_it_is_copied_is_a_gap_and_later_records_keep_their_offsets(
+    same_copying: Callable[..., Copying],
+) -> None:
+    copying = same_copying()
+    (source,) = copying.pairs
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    write(copying.flow.source_client, source, range(10, 200))
+    delete_before(copying, source, 150)
+    copying.until_caught_up()
+    copies = {each.offset: each.value for each in copying.copies(source)}
+    assert copies == {each: b"value %d" % each for each in (*range(10), *range(150, 200))}
+    assert [(gap.start, gap.end) for gap in copying.state().open_gaps] == [(10, 150)]
