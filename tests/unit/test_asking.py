@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -32,7 +31,7 @@ def test_a_kernel_that_waits_on_behind_every_exception_is_interrupted_too() -> N
     def as_a_kernel() -> None:
         while True:
             with contextlib.suppress(Exception):
-                time.sleep(60)
+                signal.pause()
 
     assert answered(as_a_kernel, 0.1) is None
 
@@ -48,7 +47,7 @@ def test_at_a_real_terminal(typed: str | None, found: str) -> None:
     seconds = 600.0 if typed else 0.5
     code = f"import readline; from mirror.asking import yes_or_no; print('found', yes_or_no('So?', {seconds}))"
     ours, theirs = pty.openpty()
-    asked = subprocess.Popen([sys.executable, "-c", code], stdin=theirs, stdout=theirs, stderr=theirs)
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     said = b""
     try:
@@ -58,7 +57,7 @@ def test_at_a_real_terminal(typed: str | None, found: str) -> None:
                 typed = None
             said += os.read(ours, 4096)
     finally:
-        asked.wait(120)
+        process.wait(120)
         os.close(ours)
     assert f"found {found}" in said.decode()
 
