@@ -57,7 +57,7 @@ def test_at_a_real_terminal(typed: str | None, found: str) -> None:
                 typed = None
             said += os.read(ours, 4096)
     finally:
-        process.wait(120)
+        process.communicate(timeout=120)
         os.close(ours)
     assert f"found {found}" in said.decode()
 
