@@ -105,10 +105,11 @@ class Tree:
             return f"{tests}, which did not end"
         if done.returncode == PASSED:
             return None
-        if done.returncode not in NOTICED:
-            raise RuntimeError(f"{tests} could not be run: pytest ends with {done.returncode}\n{done.stdout[-3000:]}")
+        # Who is interrupted ends with the code of a module that could not be imported, and names no test.
         named = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-        return named[1] if named else tests
+        if done.returncode not in NOTICED or named is None:
+            raise RuntimeError(f"{tests} could not be run: pytest ends with {done.returncode}\n{done.stdout[-3000:]}")
+        return named[1]
 
 
 def tried(chosen: Sequence[Chosen], folder: Path, jobs: int) -> list[Fate]:
