@@ -41,8 +41,12 @@ drill: setup ## set up two clusters, mirror, verify, fail over, fail back; print
 	@$(BIN)/mirror runbook run failover-drill $(ARGS)
 
 .PHONY: test
-test: setup ## the whole suite, on real brokers, the drill included
+test: setup ## the suite, on real brokers, the drill included
 	@$(BIN)/pytest $(TOGETHER) $(ARGS)
+
+.PHONY: test-long
+test-long: setup ## what adds to it for over 40 s of CPU each: failover and failback by the commands, a migration, the wheel in a container
+	@$(BIN)/pytest -m long $(TOGETHER) $(ARGS)
 
 .PHONY: test-docker
 test-docker: setup ## clusters in containers, where Docker is; an image that cannot be pulled is built of this machine's Java and jars
@@ -75,6 +79,10 @@ unit: $(READY) ## the fast tests: no Kafka, no Spark, no Java
 soak: setup ## the long tests: a hundred kills and freezes under load (MIRROR_SOAK_FAULTS, MIRROR_SOAK_SEED), the bench, turns with Java MirrorMaker, a thousand examples of each property
 	@$(BIN)/pytest -m soak -s $(ARGS)
 	@$(BIN)/pytest $(TOGETHER) -q tests/unit --hypothesis-profile=thorough
+
+.PHONY: mutations
+mutations: setup ## change one line of a rule at a time, in a copy: the tests must notice nine of ten; ARGS="copier/lane --jobs 1" tries some
+	@$(BIN)/python -m tests.mutations $(ARGS)
 
 .PHONY: interop
 interop: setup ## the black-box cases on this engine and on Java MirrorMaker, and the table of docs/compatibility-rules.md

@@ -1,4 +1,11 @@
-"""The user's cache: what is fetched or made once and used by every run on this machine."""
+"""The user's cache: what is fetched or made once and used by every run on this machine.
+
+Invariants:
+
+(a) Java dies of a class archive that was cut short, also with ``-Xshare:auto``, at every start. An archive is kept
+    only if the JVM that wrote it ended in order, and used only if it has the size that was written down after it
+    (``cache.offer``). A JVM that writes one at its end takes a minute or two on half a core.
+"""
 
 from __future__ import annotations
 

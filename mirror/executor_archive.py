@@ -2,6 +2,14 @@
 
 It holds this package and the packages that tasks import, compiled parts included, so it fits workers with the same
 platform and the same minor version of Python. PySpark is not in it: every executor has its own.
+
+Invariants:
+
+(a) Executors of a cluster have Spark and a Python, nothing else: the code is an archive that Spark unpacks where they
+    work (``executor_archive.py``), and its folder is on the path of modules before the first worker starts. Stores
+    are read by the driver, for each epoch anew, and travel as PEM in the work of a task (``kafka/security.py:
+    without_files``): nobody needs ``keytool`` there. Only a key table of Kerberos has to be at its path on each
+    worker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""A command that is told to end cleans up after itself, whoever tells it."""
+"""A command that is told to end cleans up after itself, whoever tells it.
+
+Invariants:
+
+(a) A signal's handler sets no event: it may interrupt who holds the event's lock. It fills a queue, whose reader
+    does.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 ``python -m mirror.spark`` makes, once per user, an archive of the classes Spark loads; with it a local session starts
 and answers its first question several seconds sooner. Without it everything works the same.
+
+Invariants:
+
+(a) Spark is started in a thread. In the main one PySpark takes Ctrl-C over, to cancel the jobs and raise
+    ``KeyboardInterrupt`` wherever the engine is.
 """
 
 from __future__ import annotations

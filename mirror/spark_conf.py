@@ -1,4 +1,10 @@
-"""``--spark-conf KEY=VALUE``: settings of Spark from the command line, and what of them is refused."""
+"""``--spark-conf KEY=VALUE``: settings of Spark from the command line, and what of them is refused.
+
+Invariants:
+
+(a) ``spark-submit`` gets Spark's settings as arguments, which everybody may read, so secrets are set on the context
+    alone; a standalone worker hands them to its executors in their environment.
+"""
 
 from __future__ import annotations
 

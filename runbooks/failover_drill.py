@@ -8,12 +8,12 @@ RUNBOOK = Runbook(
     title="Failover drill",
     purpose="Prove that the standby takes over, what that costs, and that nothing is lost on the way back.",
     parameters=(
-        Parameter("partitions", 4, "", "partitions of each topic of the applications"),
-        Parameter("brokers", 1, "", "brokers a cluster"),
+        Parameter("partitions", 4, "", "partitions of each topic of the applications", least=1),
+        Parameter("brokers", 1, "", "brokers a cluster", least=1),
         Parameter("spark_workers", 0, "", "workers of a Spark cluster to run the replicator on; 0: on this machine"),
-        Parameter("records_per_second", 500, "records/s", "rate of all producers together"),
-        Parameter("load_seconds", 4.0, "s", "how long the load runs in each step that needs it"),
-        Parameter("value_bytes", 512, "bytes", "size of a record's value"),
+        Parameter("records_per_second", 500, "records/s", "rate of all producers together", least=1),
+        Parameter("load_seconds", 4.0, "s", "how long the load runs in each step that needs it", least=1),
+        Parameter("value_bytes", 512, "bytes", "size of a record's value", least=1),
         Parameter("seed", 1, "", "seed of keys, sizes and contents: the same seed sends the same records"),
         Parameter(
             "lag_objective_seconds", 5.0, "s", "oldest record that may still wait to be mirrored, without a fault"

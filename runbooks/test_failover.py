@@ -4,6 +4,7 @@ from mirror.drill.conditions import GroupPattern
 from mirror.drill.flow_parameters import FLOW, FLOW_CONDITIONS
 from mirror.drill.gates import JournalIntact
 from mirror.drill.runbook import Parameter, Runbook, Step
+from mirror.model.shadow import TakenFrom
 
 RUNBOOK = Runbook(
     name="test-failover",
@@ -13,10 +14,14 @@ RUNBOOK = Runbook(
         *FLOW,
         Parameter("groups", ".*", "", "regular expression: groups whose whole id matches are tried"),
         Parameter(
-            "positions", "checkpoints", "", "checkpoints: as if the source were lost; source: as in a planned move"
+            "positions",
+            "checkpoints",
+            "",
+            "checkpoints: as if the source were lost; source: as in a planned move",
+            choices=tuple(TakenFrom),
         ),
-        Parameter("records", 100, "records", "most records read of each partition"),
-        Parameter("read_seconds", 15.0, "s", "longest reading of each group"),
+        Parameter("records", 100, "records", "most records read of each partition", least=1),
+        Parameter("read_seconds", 15.0, "s", "longest reading of each group", least=1),
         Parameter("first_record_seconds", 30.0, "s", "objective: from a reader's start to its first record"),
     ),
     conditions=(*FLOW_CONDITIONS, GroupPattern("groups")),

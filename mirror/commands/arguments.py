@@ -87,6 +87,17 @@ GivenUp = Annotated[
 ]
 
 
+AnswerWithin = Annotated[
+    float,
+    typer.Option(
+        "--answer-within",
+        min=1,
+        help="How long each answer about the applications is waited for; none is a no.",
+        metavar="SECONDS",
+    ),
+]
+
+
 PlanOnly = Annotated[bool, typer.Option("--dry-run", help="Show the plan; change nothing.")]
 
 

@@ -18,9 +18,9 @@ from mirror.commands.arguments import (
     WhoSays,
     Yes,
 )
+from mirror.commands.consent import consent
 from mirror.commands.invocation import (
     VERDICT_NOT_PASS,
-    consent,
     errors_explained,
     flow_meant,
     user_saying,

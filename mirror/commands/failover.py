@@ -14,6 +14,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from mirror.asking import ANSWER_SECONDS, yes_or_no
+from mirror.commands.consent import consent_typed
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
@@ -50,6 +52,8 @@ class Asked:
         another run, which nobody goes on with any more.
     fences
         whether a failover denies writes to the source by ACLs.
+    answer_seconds
+        how long each answer of a person is waited for while the run is under way.
     """
 
     groups: str | None
@@ -61,6 +65,7 @@ class Asked:
     takes_back: bool = False
     given_up: str | None = None
     fences: bool = False
+    answer_seconds: float = ANSWER_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +244,8 @@ def _perform(session: _Session) -> int:
         positions = {each: position.upstream for each, position in plan.copied.positions.items()}
         session.concluded(steps, planned.group_rows(), position_rows(positions))
         return NOT_PASSED if refused else PASSED
-    _agree(session)
+    target = session.flow.source if planned.procedure == FAILBACK else session.flow.target
+    consent_typed(session.file, f"The applications move to {target}.", str(session.flow), yes=asked.yes)
     with watched(waits_on(session.terminal.err, session.terminal.progress)):
         carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
     facts = {each.name: each.result.facts for each in carried}
@@ -247,31 +253,17 @@ def _perform(session: _Session) -> int:
     return session.concluded(carried, rows if isinstance(rows, list) else [], positions_of(facts.get(CUT, {})))
 
 
-def _agree(session: _Session) -> None:
-    """Have somebody agree to what cannot be undone, by typing the flow's name.
-
-    Raises
-    ------
-    ConfigError
-        if nobody can be asked.
-    typer.Exit
-        if they do not.
-    """
-    if session.asked.yes:
-        return
-    if not sys.stdin.isatty():
-        told = "there is no terminal to ask on; say --yes, or --dry-run for the plan"
-        raise ConfigError(session.file, None, "--yes", told)
-    target = session.flow.source if session.planned.procedure == FAILBACK else session.flow.target
-    typed = typer.prompt(f"The applications move to {target}. Type {session.flow} to go on", err=True, default="")
-    if typed.strip() != str(session.flow):
-        session.terminal.err.print("Nothing was changed.")
-        raise typer.Exit(NOT_PASSED)
-
-
 def _applications(along: Flow, asked: Asked) -> Applications:
     if asked.applications is not None:
         return Commands.load(asked.applications, str(along), (along.source, along.target))
     if asked.yes or asked.dry_run or not sys.stdin.isatty():
         return Nobody()
-    return Person(lambda question: typer.confirm(question, err=True), now_ms)
+    return Person(_asked, now_ms, asked.answer_seconds)
+
+
+def _asked(question: str, seconds: float) -> bool | None:
+    try:
+        return yes_or_no(question, seconds)
+    except typer.Abort:
+        # The run has begun, and stands where it is.
+        raise KeyboardInterrupt from None

@@ -1,9 +1,8 @@
-"""What every command does alike: exit codes, errors in one message, consent, the flow that is meant."""
+"""What every command does alike: exit codes, errors in one message, the flow that is meant."""
 
 from __future__ import annotations
 
 import getpass
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,25 +62,6 @@ def errors_explained(file: Path) -> Iterator[None]:
 def verdict_of_change(refused: Sequence[object], *, is_unproven: bool) -> Verdict:
     """Return FAIL if something was refused, UNKNOWN if nothing was proven, else PASS."""
     return Verdict.FAIL if refused else Verdict.UNKNOWN if is_unproven else Verdict.PASS
-
-
-def consent(file: Path, question: str, *, yes: bool) -> None:
-    """Ask before something is changed; without somebody to ask it is refused.
-
-    Raises
-    ------
-    ConfigError
-        if nobody can be asked.
-    typer.Exit
-        with code 1 if the answer is no.
-    """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise ConfigError(file, None, "--yes", "there is no terminal to ask on; say --yes, or --dry-run for the plan")
-    if not typer.confirm(question, err=True):
-        err.print("Nothing was changed.")
-        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 def user_saying(file: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from mirror.commands.arguments import EVERY_GROUP, AsJson, File, FlowName, GroupPattern, ShowAll, WhoSays
+from mirror.commands.arguments import EVERY_GROUP, AsJson, File, FlowName, GroupPattern, ShowAll, WhoSays, Yes
+from mirror.commands.consent import consent_typed
 from mirror.commands.invocation import STANDARD_ERROR, VERDICT_NOT_PASS, errors_explained, flow_meant, user_saying
 from mirror.commands.output import err, out, print_json, print_table, progress
 from mirror.commands.status_page import Looking, duration, page
@@ -194,35 +196,52 @@ def gaps(
     ] = False,
     reason: Annotated[str | None, typer.Option(help="Why they are taken as they are.", metavar="TEXT")] = None,
     by: WhoSays = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what --acknowledge would acknowledge; write nothing.")
+    ] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """List what the copies lack, and where; exit code 1 while somebody still has to acknowledge a gap."""
+    """List what the copies lack, and where; exit code 1 while somebody still has to acknowledge a gap.
+
+    An acknowledgement is not taken back: at a terminal the flow's name is asked for. Its dry run ends with 0.
+    """
     with errors_explained(file):
         settings = load(file, applies_transforms=False)
         if confirm and not (reason or "").strip():
             raise ConfigError(file, None, "--reason", "say why the gaps are taken as they are")
-        choice, found = Choice(topic, partition), list[GapEntry]()
+        choice, listed = Choice(topic, partition), dict[Flow, list[GapEntry]]()
         never_run: dict[Flow, NeverRun] = {}
         chosen = [flow_meant(settings, flow)] if flow else settings.enabled_flows
         for each in chosen:
             try:
-                listed = list_gaps(each, settings.clusters, choice)
+                found = list_gaps(each, settings.clusters, choice)
+                listed[each.flow] = [one for one in found if not (confirm and one.acknowledgement)]
             except NeverRun as never:
                 never_run[each.flow] = never
-                continue
-            if confirm and reason:
-                known = Acknowledgement(by or user_saying(file), reason, now_ms())
-                listed = acknowledge(each, settings.clusters, listed, known)
-            found += listed
+        if confirm and reason and not dry_run:
+            open_gaps = {each: of for each, of in listed.items() if of}
+            # A script that gives a reason means it; a person may not have looked.
+            is_agreed = yes or not sys.stdin.isatty()
+            if open_gaps and not is_agreed and not as_json:
+                _print_gaps(_all_of(open_gaps), was_acknowledged=False)
+            for name, of in open_gaps.items():
+                told = f"{counted(len(of), 'gap')} of {name}: the copy goes on without these records, for good."
+                consent_typed(file, told, str(name), yes=is_agreed)
+            known = Acknowledgement(by or user_saying(file), reason, now_ms())
+            for each in chosen:
+                if each.flow in open_gaps:
+                    listed[each.flow] = acknowledge(each, settings.clusters, open_gaps[each.flow], known)
+    shown = _all_of(listed)
     if as_json:
         lacking = [never_run_as_json(*each) for each in never_run.items()]
-        print_json([*(one.as_json() for one in found), *lacking])
+        print_json([*(one.as_json() for one in shown), *lacking])
     else:
         for name, why in never_run.items():
             out.print(f"{name}: {why}", markup=False, soft_wrap=True)
         if len(never_run) < len(chosen):
-            _print_gaps(found, was_acknowledged=confirm)
-    if any(one.acknowledgement is None for one in found):
+            _print_gaps(shown, was_acknowledged=confirm)
+    if not (confirm and dry_run) and any(one.acknowledgement is None for one in shown):
         raise typer.Exit(VERDICT_NOT_PASS)
 
 
@@ -288,7 +307,11 @@ def _position_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**shown, "checkpoint age, s": None if age is None else round(age), "note": row["note"]}
 
 
-def _print_gaps(found: list[GapEntry], *, was_acknowledged: bool) -> None:
+def _all_of(listed: Mapping[Flow, Sequence[GapEntry]]) -> list[GapEntry]:
+    return [one for of in listed.values() for one in of]
+
+
+def _print_gaps(found: Sequence[GapEntry], *, was_acknowledged: bool) -> None:
     if not found:
         out.print("No gap waits for an acknowledgement." if was_acknowledged else "There is no gap.")
     for flow in dict.fromkeys(one.flow for one in found):

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from mirror.asking import ANSWER_SECONDS
 from mirror.commands.arguments import (
     EVERY_GROUP,
+    AnswerWithin,
     ApplicationsFile,
     AsJson,
     ChosenGroups,
@@ -94,6 +96,7 @@ def failover(
             "admitted again as before.",
         ),
     ] = False,
+    answer_within: AnswerWithin = ANSWER_SECONDS,
     dry_run: PlanOnly = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -105,7 +108,10 @@ def failover(
     """
     with errors_explained(file), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
-        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up, fences)
+        asked = Asked(
+            *(group, applications, run_directory, dry_run, yes, as_json, back, given_up, fences),
+            answer_seconds=answer_within,
+        )
         code = interruptible(lambda: fail_over(settings, flow_meant(settings, flow), mode, asked, streams()))
     raise typer.Exit(code)
 
@@ -118,6 +124,7 @@ def failback(
     run_directory: RunFolder = None,
     back: TakeBack = False,
     given_up: GivenUp = None,
+    answer_within: AnswerWithin = ANSWER_SECONDS,
     dry_run: PlanOnly = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -129,7 +136,9 @@ def failback(
     """
     with errors_explained(file), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
-        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up)
+        asked = Asked(
+            *(group, applications, run_directory, dry_run, yes, as_json, back, given_up), answer_seconds=answer_within
+        )
         code = interruptible(lambda: fail_back(settings, flow_meant(settings, flow), asked, streams()))
     raise typer.Exit(code)
 

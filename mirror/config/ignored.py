@@ -31,9 +31,17 @@ _CONSUMER = regex.compile(r"consumer\.(?<name>.+)")
 
 
 def ignored(config: MirrorMakerConfig) -> tuple[str, ...]:
-    """Return a line for people for each such key, with where it would have the effect."""
+    """Return a line for people for each entry that a later one overrules, and for each such key."""
     file = config.file
-    return tuple(f"{file.path}:{file.line_of(key)}: {key} {said}" for key, said in ignored_keys(config).items())
+    last = {entry.key: entry for entry in file.entries}
+    return (
+        *(
+            f"{file.path}:{each.line}: {each.key} has no effect: line {last[each.key].line} gives it another value"
+            for each in file.entries
+            if each.value != last[each.key].value
+        ),
+        *(f"{file.path}:{file.line_of(key)}: {key} {said}" for key, said in ignored_keys(config).items()),
+    )
 
 
 def ignored_keys(config: MirrorMakerConfig) -> dict[str, str]:

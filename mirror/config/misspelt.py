@@ -3,6 +3,11 @@
 MirrorMaker 2 takes any key, silently: below a flow or a cluster it may be a plugin's (CFG-090), elsewhere it has no
 effect (CFG-078). So a key is refused only if it is nearly the name of a known one, below a flow that has no classes of
 its own; whatever else nobody here reads is told, with what may have been meant.
+
+Invariants:
+
+(a) Java takes any key: below a flow it may be a plugin's. Only a near miss of a known name, where there is no plugin
+    of one's own, is refused (``config/misspelt.py``).
 """
 
 from __future__ import annotations

@@ -240,7 +240,8 @@ def _acls(keys: _Keys) -> AclSettings:
 def _same_offsets(keys: _Keys) -> SameOffsets | None:
     offsets, topics, limit = (keys.get(f"mirror.offsets{name}") for name in ("", ".topics", ".pad.limit"))
     _require_patterns(keys, "mirror.offsets.topics", topics)
-    return SameOffsets(PatternList(topics), limit) if Offsets(offsets) is Offsets.SAME else None
+    is_tried = keys.get("mirror.offsets.preview")
+    return SameOffsets(PatternList(topics), limit, is_tried) if Offsets(offsets) is Offsets.SAME else None
 
 
 def _fetch_limits(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> FetchLimits:
@@ -413,6 +414,9 @@ def _config_property_filter(keys: _Keys, generation: Generation) -> ConfigProper
 
 def _require_patterns(keys: _Keys, key: str, patterns: tuple[str, ...]) -> None:
     try:
+        for each in patterns:
+            # One that is wrong by itself is told as it was written; Java joins them.
+            PatternList((each,))
         PatternList(patterns)
     except PatternError as problem:
         raise keys.error(key, f"is not a list of names and Java regular expressions: {problem}") from problem

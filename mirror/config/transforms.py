@@ -2,6 +2,11 @@
 
 MirrorMaker 2 hands every record to the chain as two byte arrays and has byte arrays written. A transform that needs a
 Struct or a Map, or makes something else than a byte array, fails there at the first record; here it is refused at once.
+
+Invariants:
+
+(a) Transforms are resolved for each topic when the epoch is planned. Names and routers go by the topic alone; a topic
+    that no transform looks at keeps the raw lane.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ MirrorMaker's rules are the default, but for a fence: what denies everybody to w
 cluster is not to be written to, and is left out. Beyond them, where the settings ask for it: prefixed patterns, groups
 and transactional ids. ACLs on ``*`` are not taken for a topic of that name, as MirrorMaker does: under its default
 naming they would mean nothing, and with unchanged names open every topic of the target (ACL-06).
+
+Invariants:
+
+(a) ``*`` is not a topic's name. On the target it becomes the prefix of the copies, or each copy by itself.
 """
 
 from __future__ import annotations

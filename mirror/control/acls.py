@@ -2,6 +2,12 @@
 
 What this engine creates is recorded in the flow's state topic, after it was created and only if it was not there
 before. Nothing else is ever removed: not what people or MirrorMaker have created, and not what was there already.
+
+Invariants:
+
+(a) An ACL goes on record after it was created, and only if it was not there before. A crash in between makes it
+    somebody else's, which is never removed: the safe mistake.
+(b) A source that lists no ACL at all has revoked nothing. It is more likely a cluster set up anew on a bad day.
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 A checkpoint names offsets, not the logs that they are of. So a flow keeps on record, beside its positions, from which
 record of the checkpoints topic on the checkpoints of a partition are of the copy that there is now.
+
+Invariants:
+
+(a) A checkpoint does not say which logs its offsets are of. The state does: from which record of the checkpoints
+    topic on they are of the present copy. Older ones are superseded by lower ones, also for groups that are gone, and
+    no group is moved by them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""What of the offset maps is dead: runs whose copies the target has removed by itself, by retention or on demand."""
+"""What of the offset maps is dead: runs whose copies the target has removed by itself, by retention or on demand.
+
+Invariants:
+
+(a) Only the lane forgets chunks of the map, and only of the turn in which they were found dead: a chunk of that
+    number may have been written anew.
+"""
 
 from __future__ import annotations
 

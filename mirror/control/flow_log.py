@@ -1,4 +1,12 @@
-"""A flow's state topic as the control plane sees it: followed, folded, and used to translate positions."""
+"""A flow's state topic as the control plane sees it: followed, folded, and used to translate positions.
+
+Invariants:
+
+(a) A deletion can be cleaned away unseen. Whoever follows a state topic and could not read it for as long as it keeps
+    deletions (``delete.retention.ms``; also if the cluster does not tell) knows by now only what it reads again from
+    the beginning, as after a start; what a topic has lost meanwhile is another matter, and is kept to be written
+    again.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,11 @@
 Dropped too early it would be copied twice, or lost. So both clusters must say of the topic and of its copy, asked by
 name, that there are none such; not to be told (an outage, an ACL) says nothing, nor does a topic filter. They must go
 on saying so for an hour.
+
+Invariants:
+
+(a) State of a topic is dropped when both clusters say by name, for an hour, that there is neither it nor its copy
+    (``control/gone_topics.py``), MirrorMaker's position first.
 """
 
 from __future__ import annotations

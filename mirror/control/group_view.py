@@ -2,6 +2,10 @@
 
 Positions are read from the source while it answers. When it does not, the checkpoints on the target say where each
 group was seen last; they are translated again through the exact offset map.
+
+Invariants:
+
+(a) A group's position is read before the map. The other way round it may be ahead of what is known to be copied.
 """
 
 from __future__ import annotations

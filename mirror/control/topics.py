@@ -20,6 +20,8 @@ _SMALL_SEGMENTS = {"segment.bytes": str(16 << 20)}
 # For good, and as large as a request to a broker may be by default.
 _PARKED = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _PARKED_RECORD_BYTES = {"max.message.bytes": str(100 << 20)}
+# KIP-464: as many replicas as the cluster gives by itself.
+_OF_THE_CLUSTER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,8 +464,10 @@ def _forgetful(cluster: ClusterTopics, topic: _Internal) -> str | None:
 
 
 def _replication_problem(topic: str, factor: int, key: str, cluster: ClusterTopics) -> str | None:
-    if factor <= cluster.brokers:
+    if factor == _OF_THE_CLUSTER or 1 <= factor <= cluster.brokers:
         return None
+    if factor < 1:
+        return f"topic {topic} on {cluster.alias} cannot have replication factor {factor}: set {key} to 1 or more"
     brokers = counted(cluster.brokers, "broker")
     return (
         f"topic {topic} on {cluster.alias} needs replication factor {factor}, "

@@ -1,4 +1,14 @@
-"""Epochs on Spark: an epoch is one job of a few tasks, each copying its share of the partitions for some seconds."""
+"""Epochs on Spark: an epoch is one job of a few tasks, each copying its share of the partitions for some seconds.
+
+Invariants:
+
+(a) A JVM that was killed stops answering before it stops being a process, so whether Spark is lost is found out by
+    asking it. What a dying JVM could not hand over looks like the end of what there is: an epoch with fewer results
+    than tasks has failed.
+(b) A task that waits for a core never gets its epoch: the first task that ends ends the epoch. When some tasks have
+    not begun seconds after the first, the epoch ends, and the next ones have as many as ran at once, until executors
+    come or go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Small batches joined into larger ones, where the line to the target is what takes the time."""
+"""Small batches joined into larger ones, where the line to the target is what takes the time.
+
+Invariants:
+
+(a) Batches are joined only where the line, not the broker, sets the pace. Inside the joined batch only differences of
+    time and offset are rewritten.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 The ids stand in the state topics of those flows, on the cluster that is read here, before the first batch that bears
 them. So an id that is not known is looked up, once, before anything is decided about its batches.
+
+Invariants:
+
+(a) An unknown producer id is looked up before its batch is decided, in a state topic read to an end asked for after
+    the batch had come. Writers stand there, outside transactions, before their first batch.
 """
 
 from __future__ import annotations

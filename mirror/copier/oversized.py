@@ -6,6 +6,10 @@ the tail of the target never lacks a record that the recorded position does not 
 
 A record that may have been parked just before somebody was killed is looked for among those parked last, and not parked
 again.
+
+Invariants:
+
+(a) A letter not accounted for is a lane's first: it is looked for among the last 50 before it is parked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""Where a partition's copy begins: a new one at its start, a known one behind what already lies on the target."""
+"""Where a partition's copy begins: a new one at its start, a known one behind what already lies on the target.
+
+Invariants:
+
+(a) A copy that is not empty is never begun without a position. Where nobody else writes (the policy's names) it is
+    looked up by contents, as Java MirrorMaker's tails are; what is not found stops the partition with a gap
+    (``unknown-origin``), behind which the copy begins once that is acknowledged. Under unchanged names, or where a
+    router sends records, others write too: there it is looked up only if Java MirrorMaker has run, or the state topic
+    was lost (``engine/state_loss.py``), as the flow's other topics tell, or the target's transaction coordinator: it
+    is asked whether it knows the flow's ids before an engine asks for them, and what was lost is on record before
+    that; older than Kafka 3.0 it tells by the epochs of the flow's producer, which it goes on counting. Where nothing
+    tells, a copy that mirrors alone should write is begun behind what it holds, and that is said and kept.
+"""
 
 from __future__ import annotations
 

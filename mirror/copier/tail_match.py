@@ -3,6 +3,10 @@
 After a crash the target may hold batches that were acknowledged but not recorded, or written and never acknowledged.
 They carry the producer id of one of the flow's writers and stand in the order of the source, so they are matched
 against the source from the recorded position on; the contents are the check.
+
+Invariants:
+
+(a) A long tail is matched a second at a time; where that got to is handed over as a position that is not clean.
 """
 
 from __future__ import annotations

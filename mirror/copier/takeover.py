@@ -30,6 +30,11 @@ several places fit and lead to different ends, as with records that are all alik
 
 The copy goes on behind the furthest record found. What is found twice stays there twice; it was MirrorMaker's doing, is
 counted, and the offset map leads a reader to the last copy behind which nothing is missing.
+
+Invariants:
+
+(a) Syncs can hide a rewind: when the target grew by more than the source between two syncs, MirrorMaker may have gone
+    back; the match begins before that.
 """
 
 from __future__ import annotations

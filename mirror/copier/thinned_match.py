@@ -9,6 +9,12 @@ What is not explained by holes is no compaction, and a mismatch as ever. Where a
 same, to the millisecond, stands there once more, the tail may seem to have got further than it had. That shows in what
 was passed over to get there: a cleaner removes a copy only for a later one of its key, and keeps the newest of a key.
 Where that later one is not found, only what came before is taken for copied: rather too little than too much.
+
+Invariants:
+
+(a) A tail that compaction has thinned is matched by its last record that still has its original
+    (``copier/thinned_match.py``): the copy is in the source's order. Offsets without records must explain what is
+    gone on either side; a mismatch is what they do not.
 """
 
 from __future__ import annotations

@@ -5,6 +5,13 @@ first batch that wants to go out and takes batches in for a while. Then no new o
 acknowledged; the positions are written into the same transaction; and it is committed. A transaction that cannot be
 committed for certain is lost, and the slot with it: it is aborted by whoever takes the transactional id over next, and
 the lanes end with what was committed last.
+
+Invariants:
+
+(a) In transactions a task writes no position outside one. A fenced task could otherwise put an old position behind
+    its successor's.
+(b) What a resume, a detour or a takeover has to record goes into the first transaction. Outside of it are written
+    only gaps at which a partition stops, the writer record, and MM2's position when the copy goes back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Records of one partition on their way through the transforms of their topic."""
+"""Records of one partition on their way through the transforms of their topic.
+
+Invariants:
+
+(a) A transform must depend on the record alone. After a crash it is applied to the source again and the result
+    compared with the tail. Transforms set otherwise while a tail is open stop the partition.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,10 @@
 A worker is then at work half a second sooner, and half a second of CPU cheaper, when the engine starts and after a
 worker was lost. Spark starts it as ``python -m mirror.copier.worker_daemon pyspark.worker``; where PySpark's own daemon
 is used instead, each worker imports the copier itself.
+
+Invariants:
+
+(a) A worker whose parent has gone stops at once: an orphan must not write beside its successor.
 """
 
 from __future__ import annotations

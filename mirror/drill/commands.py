@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -13,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mirror import terminal
+from mirror.asking import ANSWER_SECONDS, is_typed, limit_told, yes_or_no
 from mirror.definition_files import DefinitionRefused
 from mirror.drill.catalogue import (
     LoadedRunbook,
@@ -35,7 +37,7 @@ from mirror.signals import sigterm_interrupts
 
 if TYPE_CHECKING:
     from mirror.drill.progress import LiveTable, PlainLines
-    from mirror.drill.runner import Confirm, RunResult
+    from mirror.drill.runner import Confirm, Resumption, RunResult
 
 app = typer.Typer(help="Procedures as notebooks: list, show, run, resume, report.", no_args_is_help=True)
 
@@ -48,6 +50,11 @@ RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN_DIRECTORY", help="Directory of a run, e.g. runs/<utc>-<name>.")
 ]
 ConfirmOption = Annotated[bool, typer.Option("--confirm", help="Ask before the point of no return is crossed.")]
+
+
+class NoWord(Refused):
+    """A person's word was given by nobody."""
+
 
 # Whoever asks for `mirror status` shall not wait for papermill and matplotlib: what needs them is imported where it is
 # used.
@@ -154,17 +161,29 @@ def resume(
         ),
     ] = None,
     confirm: ConfirmOption = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check run and notebooks, show what is left to do, start nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether --seen is so.")] = False,
     runbooks: RunbooksOption = None,
 ) -> None:
-    """Go on with a run where it stopped: steps that passed are passed over, the parameters stay."""
+    """Go on with a run where it stopped: steps that passed are passed over, the parameters stay.
+
+    A word that a group was seen is not taken back: the run's name is asked for.
+    """
     from mirror.drill.progress import observer_for
-    from mirror.drill.runner import resume_run
+    from mirror.drill.runner import plan_resumption, resume_run
     from mirror.evidence.run_evidence import read_settings
 
     console = terminal.console()
     try:
         directory = RunDirectory.open(run_directory)
         loaded = find_runbook(read_settings(directory).runbook, runbooks_folder(runbooks))
+        if dry_run:
+            console.print(_resumption_table(plan_resumption(directory, loaded, recheck=recheck or (), seen=seen or ())))
+            return
+        if seen and not yes:
+            _ask_for_word(directory, seen)
         with sigterm_interrupts(), observer_for(console) as observer:
             result = resume_run(
                 *(directory, loaded, observer),
@@ -238,6 +257,31 @@ def _step_table(runbook: Runbook) -> Table:
     return table
 
 
+def _resumption_table(resumption: Resumption) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("step", "title", "decision", "because"):
+        table.add_column(column)
+    for item in resumption.planned:
+        table.add_row(item.step.name, item.step.title, item.decision.value, item.reason)
+    return table
+
+
+def _ask_for_word(run: RunDirectory, seen: Sequence[str]) -> None:
+    """Have the run's name typed before a person's word is put on record.
+
+    Raises
+    ------
+    typer.Exit
+        with 2 if nobody can be asked, with 1 unless it is typed.
+    """
+    if not sys.stdin.isatty():
+        _refuse(NoWord("--seen is a person's word, and there is no terminal to ask on: say --yes, or --dry-run"))
+    told = f"The groups behind {', '.join(seen)} are moved by your word that it is at work."
+    if not is_typed(run.name, told, ANSWER_SECONDS):
+        terminal.console(stderr=True).print("Nothing was changed.")
+        raise typer.Exit(1)
+
+
 def _may_go_on() -> bool:
     """Tell whether a person is there who could resume a run that stops; else nothing may be left running."""
     return sys.stdin.isatty() and not is_unattended()
@@ -250,7 +294,8 @@ def _asker(confirm: bool, observer: LiveTable | PlainLines) -> Confirm | None:
     def ask(step: Step) -> bool:
         observer.pause()
         try:
-            return typer.confirm(f"Cross it ({step.name})?", default=False)
+            limit = limit_told(ANSWER_SECONDS, "the run stops before it")
+            return yes_or_no(f"Cross it ({step.name})? {limit}", ANSWER_SECONDS) or False
         finally:
             observer.proceed()
 

@@ -60,12 +60,14 @@ class FlowOfFile:
 
 @dataclass(frozen=True, slots=True)
 class GroupPattern:
-    """A parameter is a regular expression."""
+    """A parameter is a regular expression; the empty one is that of no group."""
 
     name: str
 
     def problem(self, values: Mapping[str, object]) -> str | None:
         """Compile it."""
+        if not values[self.name]:
+            return f"parameter {self.name} is empty: give a regular expression, .* for all groups"
         try:
             re.compile(str(values[self.name]))
         except re.error as wrong:

@@ -22,6 +22,20 @@ class NotOfTheMigration(Refused):
     """The run moves no such group; says which it moves."""
 
 
+def check(run: RunDirectory, groups: Collection[str]) -> None:
+    """Look whether the run moves these groups.
+
+    Raises
+    ------
+    NotOfTheMigration
+        if it does not move one of them.
+    """
+    moved = kept_groups(run.path / MIGRATION) or ()
+    if unknown := sorted(set(groups) - set(moved)):
+        which = f"its groups are {', '.join(moved)}" if moved else "it has moved none"
+        raise NotOfTheMigration(f"{run.name} moves no group {', '.join(unknown)}: {which}")
+
+
 def give(run: RunDirectory, groups: Collection[str]) -> None:
     """Write down that whoever runs this process says so of groups.
 
@@ -30,10 +44,7 @@ def give(run: RunDirectory, groups: Collection[str]) -> None:
     NotOfTheMigration
         if the run does not move one of them: nothing is written then.
     """
-    moved = kept_groups(run.path / MIGRATION) or ()
-    if unknown := sorted(set(groups) - set(moved)):
-        which = f"its groups are {', '.join(moved)}" if moved else "it has moved none"
-        raise NotOfTheMigration(f"{run.name} moves no group {', '.join(unknown)}: {which}")
+    check(run, groups)
     for group in groups:
         run.journal.append(Event.NOTE, facts={_AT_WORK: group, "by": _user()})
 

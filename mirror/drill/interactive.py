@@ -16,6 +16,7 @@ import pandas as pd
 from IPython.core.getipython import get_ipython
 from IPython.display import HTML, display
 
+from mirror.asking import ANSWER_SECONDS, NOTHING_DONE, answered, limit_told
 from mirror.drill.catalogue import LoadedRunbook, find_runbook, runbooks_folder
 from mirror.drill.notebook_display import Sentences
 from mirror.drill.plan_table import notebook_link, plan_table
@@ -75,8 +76,10 @@ class Interactive:
         if _crossed(self.run.journal.read().entries) == self.step.name:
             return
         if not is_unattended():
-            typed = input(f"{consequence}\nType {word} to go on, anything else to stop: ")
-            if typed.strip() != word:
+            limit = limit_told(ANSWER_SECONDS, NOTHING_DONE)
+            question = f"{consequence}\nType {word} to go on, anything else to stop {limit}: "
+            typed = answered(lambda: input(question), ANSWER_SECONDS)
+            if (typed or "").strip() != word:
                 raise NotConfirmed(f"{word} was not typed: nothing was done; run the cell again to be asked again")
         self.run.journal.append(Event.POINT_OF_NO_RETURN, step=self.step.name, facts={"undo": self.step.undo})
 

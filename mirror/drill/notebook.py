@@ -6,6 +6,11 @@ before a kernel starts.
 
 A notebook that ran has a verdict: the one it wrote. Whatever else happened (a crash, no outcome, the budget used up)
 is UNKNOWN, and the outcome file says so too, so that nothing later can mistake an unfinished step for a passed one.
+
+Invariants:
+
+(a) papermill runs a notebook without a parameters tag with its defaults, and only warns of unknown parameters. Only
+    the strict runner starts notebooks.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,6 +31,10 @@ class Parameter:
         what the number counts (``records/s``), empty where there is nothing to count.
     is_required
         whether it must be given: the default is no value to run with.
+    least
+        of a number: what it must not be below.
+    choices
+        of a text: the only values there are; none: any text.
     """
 
     name: str
@@ -37,6 +42,16 @@ class Parameter:
     unit: str
     help: str
     is_required: bool = False
+    least: float = 0.0
+    choices: tuple[str, ...] = ()
+
+    def problem(self, value: ParameterValue) -> str | None:
+        """Return what is wrong with a value of the default's type, for people; None if nothing is."""
+        if isinstance(value, int | float) and not isinstance(value, bool) and not self.least <= value < math.inf:
+            return f"parameter {self.name}: expected a number from {self.least:g} on, got {value!r}"
+        if self.choices and value not in self.choices:
+            return f"parameter {self.name}: expected {' or '.join(self.choices)}, got {value!r}"
+        return None
 
     def parse(self, text: str) -> ParameterValue:
         """Read a value from a command line.
@@ -169,13 +184,15 @@ class Runbook:
         Raises
         ------
         ParameterRefused
-            as :meth:`values`; for a required parameter that was not given, and where a condition does not hold.
+            as :meth:`values`; for a required parameter that was not given, a value out of its bounds, and where a
+            condition does not hold.
         """
         values = self.values(given)
         for parameter in self.parameters:
             if parameter.is_required and values[parameter.name] == parameter.default:
                 raise ParameterRefused(f"parameter {parameter.name} is missing: {parameter.help}")
-        for problem in (condition.problem(values) for condition in self.conditions):
+        of_values = (parameter.problem(values[parameter.name]) for parameter in self.parameters)
+        for problem in (*of_values, *(condition.problem(values) for condition in self.conditions)):
             if problem is not None:
                 raise ParameterRefused(problem)
         return values

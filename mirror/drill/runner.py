@@ -163,6 +163,53 @@ def start_run(
         return _Running(run, loaded, values, observer, confirm, keep=keep).go(planned)
 
 
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """How a run would be gone on with: every parameter's value, and what becomes of each step."""
+
+    values: Mapping[str, ParameterValue]
+    planned: tuple[PlannedStep, ...]
+
+
+def plan_resumption(
+    run: RunDirectory, loaded: LoadedRunbook, *, recheck: Collection[str] = (), seen: Collection[str] = ()
+) -> Resumption:
+    """Check a run that is to be gone on with, and plan the rest of it; nothing is started and nothing written.
+
+    Raises
+    ------
+    ResumeRefused
+        when the journal, or what it has sealed, was altered, the runbook is another one or its steps have changed, or
+        ``recheck`` names no step.
+    ParameterRefused, NotebookRefused
+        when the notebooks no longer take the run's parameters.
+    NotOfTheMigration
+        when the run does not move a group that is seen.
+    """
+    settings = read_settings(run)
+    runbook = loaded.runbook
+    if settings.runbook != runbook.name:
+        raise ResumeRefused(f"{run.name} is a run of {settings.runbook!r}, not of {runbook.name!r}")
+    before, now = [step.name for step in settings.steps], [step.name for step in runbook.steps]
+    if before != now:
+        raise ResumeRefused(
+            f"{run.name} was started with the steps {before}; the runbook now has {now}: start a new run"
+        )
+    if unknown := sorted(set(recheck) - set(now)):
+        raise ResumeRefused(f"no step {', '.join(unknown)} to re-check; the steps are {', '.join(now)}")
+    values = check_runbook(loaded, settings.parameters)
+    reading = read_sealed(run)
+    problem = reading.problem or _unfit(run, reading)
+    if problem is not None:
+        raise ResumeRefused(f"{run.path}: {problem}; an altered run is kept as it is, start a new one")
+    crossed = {
+        entry.step for entry in reading.entries if entry.event is Event.POINT_OF_NO_RETURN and entry.step is not None
+    }
+    confirmations.check(run, seen)
+    planned = plan_steps(runbook, _verdicts(run, runbook, reading), crossed=crossed, recheck=recheck)
+    return Resumption(values, tuple(planned))
+
+
 def resume_run(
     run: RunDirectory,
     loaded: LoadedRunbook,
@@ -179,43 +226,18 @@ def resume_run(
 
     Raises
     ------
-    ResumeRefused
-        when the journal, or what it has sealed, was altered, the runbook is another one or its steps have changed, or
-        ``recheck`` names no step.
-    ParameterRefused, NotebookRefused
-        when the notebooks no longer take the run's parameters.
-    NotOfTheMigration
-        when the run does not move a group that is seen.
+    ResumeRefused, ParameterRefused, NotebookRefused, NotOfTheMigration
+        as :func:`plan_resumption` says.
     RunInUse
         when another process is running it.
     """
-    settings = read_settings(run)
-    runbook = loaded.runbook
-    if settings.runbook != runbook.name:
-        raise ResumeRefused(f"{run.name} is a run of {settings.runbook!r}, not of {runbook.name!r}")
-    before, now = [step.name for step in settings.steps], [step.name for step in runbook.steps]
-    if before != now:
-        raise ResumeRefused(
-            f"{run.name} was started with the steps {before}; the runbook now has {now}: start a new run"
-        )
-    if unknown := sorted(set(recheck) - set(now)):
-        raise ResumeRefused(f"no step {', '.join(unknown)} to re-check; the steps are {', '.join(now)}")
-    values = check_runbook(loaded, settings.parameters)
     with run.owned():
-        reading = read_sealed(run)
-        problem = reading.problem or _unfit(run, reading)
-        if problem is not None:
-            raise ResumeRefused(f"{run.path}: {problem}; an altered run is kept as it is, start a new one")
-        crossed = {
-            entry.step
-            for entry in reading.entries
-            if entry.event is Event.POINT_OF_NO_RETURN and entry.step is not None
-        }
-        planned = plan_steps(runbook, _verdicts(run, runbook, reading), crossed=crossed, recheck=recheck)
+        resumption = plan_resumption(run, loaded, recheck=recheck, seen=seen)
+        planned = resumption.planned
         plan = [{"step": item.step.name, "decision": item.decision.value, "reason": item.reason} for item in planned]
         confirmations.give(run, seen)
         run.journal.append(Event.RUN_RESUMED, facts={"plan": plan})
-        return _Running(run, loaded, values, observer, confirm, keep=keep).go(planned)
+        return _Running(run, loaded, resumption.values, observer, confirm, keep=keep).go(planned)
 
 
 class _Running:
@@ -387,10 +409,12 @@ __all__ = [
     "NotebookRefused",
     "Observer",
     "ResumeRefused",
+    "Resumption",
     "RunResult",
     "RunStatus",
     "StepResult",
     "check_runbook",
+    "plan_resumption",
     "resume_run",
     "start_run",
 ]

@@ -1,4 +1,10 @@
-"""The thread of a flow that takes part in its election, and says in the state topic how the flow is while it leads."""
+"""The thread of a flow that takes part in its election, and says in the state topic how the flow is while it leads.
+
+Invariants:
+
+(a) A leader's silence is counted only while the state topic can be read. After an outage of the target the old leader
+    renews before another one may bid.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,12 @@
 ``[2026-11-22 14:24:06,123] WARN east->west: ...``: local time, level, the flow (``engine`` where it is none's), and
 what happened. Names that others chose are text: what is not printable is escaped, so an event stays one line. Programs
 read the same as JSON.
+
+Invariants:
+
+(a) Nobody waits for who reads the log. Lines go through a queue to a thread of their own: a terminal on which
+    somebody pressed Ctrl-S, a full disk or a closed pipe would otherwise end a thread, or a lead. What could not be
+    written is counted in the next line that can.
 """
 
 from __future__ import annotations

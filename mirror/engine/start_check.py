@@ -9,7 +9,7 @@ from mirror.config.errors import ConfigError
 from mirror.config.properties import read
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.topics import lacking_brokers
-from mirror.engine.refusals import TooFewBrokers, refused_offsets
+from mirror.engine.refusals import TooFewBrokers, refused_preview, refused_transactions
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import ClusterError
 from mirror.model.flow import Flow
@@ -34,8 +34,11 @@ def chosen_flows(settings: MirrorSettings, clusters: Collection[str]) -> list[Fl
             settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
         )
     for each in flows:
-        if each.enabled and each.same_offsets is not None and each.transactions is not None:
-            raise refused_offsets(settings.path, each.flow)
+        if each.enabled and each.same_offsets is not None:
+            if each.transactions is not None:
+                raise refused_transactions(settings.path, each.flow)
+            if not each.same_offsets.is_tried:
+                raise refused_preview(settings.path, each.flow)
     return flows
 
 
@@ -89,6 +92,6 @@ def _require_brokers(cluster: Cluster, settings: MirrorSettings, flows: Sequence
         if lacking is not None:
             key, problem = lacking
             file = read(settings.path)
-            forms = (f"{each}.{key}", key, f"{each.flow.target}.{key}")
+            forms = (f"{each.flow}.{key}", key, f"{each.flow.target}.{key}")
             given = next((form for form in forms if file.line_of(form) is not None), key)
             raise TooFewBrokers(settings.path, file.line_of(given), given, problem)

@@ -109,11 +109,6 @@ class JournalReading:
     problem: str | None
     torn_tail: str = ""
 
-    @property
-    def is_intact(self) -> bool:
-        """Return whether no line was altered, inserted or removed (other than from the end)."""
-        return self.problem is None
-
     def with_problem(self, problem: str | None) -> JournalReading:
         """Return it with what else is wrong."""
         return replace(self, problem=problem)

@@ -1,4 +1,11 @@
-"""A history on Spark: what is found of thousands of partitions over days, as tables small enough to be looked at."""
+"""A history on Spark: what is found of thousands of partitions over days, as tables small enough to be looked at.
+
+Invariants:
+
+(a) Lag in seconds is found from offsets alone in a history: the time since the source ended where the copy stands.
+    That needs no record to be read, and holds beside any replicator; where the source did not tell it is not known,
+    not 0.
+"""
 
 from __future__ import annotations
 

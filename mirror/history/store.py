@@ -4,6 +4,13 @@ Whoever records, the **writer**, has a file of each table open: its rows are kep
 the whole of it is written under a temporary name and renamed. So whatever is killed loses no more than that, and leaves
 no half of a file under its name. Such a pair is closed after an hour, or when it is large enough, and the next one
 begins. Several writers may share a folder.
+
+Invariants:
+
+(a) A history is written again and again until its file is closed: a Parquet file cannot be appended to, and files of
+    a minute would be thousands. Rows of a partition stand together, so a sample takes a few bytes. It is the last to
+    know of trouble and never the cause of any: a folder that is full or gone is a note of the flow, and rows wait in
+    memory within bounds.
 """
 
 from __future__ import annotations

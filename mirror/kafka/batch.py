@@ -3,6 +3,15 @@
 A batch passes from cluster to cluster without being decompressed: only its 61-byte header is rewritten. What the
 header cannot express is decoded and encoded again (:func:`records` and :func:`encode`). Older formats are turned into
 this one as they are read. The format is the one of Kafka's protocol documentation, "Record Batch".
+
+Invariants:
+
+(a) With a delete horizon the base timestamp is that horizon, and the records' deltas count from it: clearing the flag
+    is enough.
+(b) Dense is not the same as whole. A batch whose last offset delta + 1 is not its record count (compaction) is
+    refused by brokers with INVALID_RECORD; it is encoded anew.
+(c) LogAppendTime batches must be encoded anew: passed on raw they would show the producer's time, not the append
+    time.
 """
 
 from __future__ import annotations

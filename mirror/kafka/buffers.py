@@ -2,6 +2,12 @@
 
 A fresh buffer of some megabytes costs as much as reading the socket into it: the system hands out pages one by one, and
 each is cleared first. The buffers of answers that were dealt with are still warm.
+
+Invariants:
+
+(a) Large answers are read into a connection's own pool of buffers (``kafka/buffers.py``). A buffer is used again when
+    no view of it is left, which Python tells by refusing to resize it; fresh memory of megabytes costs as much as
+    reading the socket.
 """
 
 from __future__ import annotations

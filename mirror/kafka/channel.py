@@ -2,6 +2,13 @@
 
 kafka-python connects and authenticates, then hands over the socket: from there on frames are read and written here,
 without its parser. Requests that are not hot (metadata, offsets, producer ids) stay with kafka-python.
+
+Invariants:
+
+(a) A connection that was handed over is never polled by kafka-python again. Each hot connection has a selector of its
+    own.
+(b) Readers of a channel share its connections; a read that was interrupted closes the connection, or the next reader
+    would get its answer.
 """
 
 from __future__ import annotations

@@ -131,19 +131,6 @@ class GroupRequests(ClusterConnection):
             raise next(iter(silent.values()))
         return answers
 
-    def group_positions(self, group: str) -> Found[TopicPartition, GroupPosition]:
-        """Return the positions one group has committed; of an unknown group, none.
-
-        Raises
-        ------
-        ClusterError
-            if the group as a whole could not be read.
-        """
-        positions = self.positions_of_groups([group])
-        if group in positions.problems:
-            raise ClusterError(self.alias, f"reading the positions of group {group}", positions.problems[group])
-        return positions[group]
-
     def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
         """Return the committed positions of many groups, with one request to each of their coordinators."""
         return found_of(self._of_coordinators("reading positions of groups", names, self._fetch_positions))
@@ -177,6 +164,21 @@ class GroupRequests(ClusterConnection):
         request is sent; what it raises keeps that from being sent, and all behind it. It must not wait: it is called
         in the thread that sends, and what was handed over just before would go out behind the wait.
         """
+        return self._change_positions(
+            "writing",
+            wanted,
+            lambda group, asked: _commit(group, {each: wanted[group][each] for each in asked}),
+            before,
+        )
+
+    def _change_positions(
+        self,
+        doing: str,
+        wanted: Mapping[str, Collection[TopicPartition]],
+        request: Callable[[str, Sequence[TopicPartition]], Any],
+        before: Callable[[], None],
+    ) -> dict[str, list[ItemResult]]:
+        """Send a request for each group; coordinators are looked up for many groups at once."""
         items = [(group, partition) for group, positions in wanted.items() for partition in positions]
 
         def ask(asked: Sequence[tuple[str, TopicPartition]]) -> dict[tuple[str, TopicPartition], Answer]:
@@ -185,17 +187,21 @@ class GroupRequests(ClusterConnection):
                 partitions[group].append(partition)
             unknown, by_coordinator = self._coordinators(list(partitions))
             answers = {(group, each): answer for group, answer in unknown.items() for each in partitions[group]}
-            commits = [
-                (coordinator, group, _commit(group, {each: wanted[group][each] for each in partitions[group]}))
+            requests = [
+                (coordinator, group, request(group, partitions[group]))
                 # In turns, so that all coordinators are at work.
                 for row in zip_longest(*([(node, group) for group in led] for node, led in by_coordinator.items()))
                 for coordinator, group in filter(None, row)
             ]
-            responses = self._send_each([(coordinator, request) for coordinator, _, request in commits], before)
-            for (_, group, _), response in zip(commits, responses, strict=True):
+            responses = self._send_each([(coordinator, each) for coordinator, _, each in requests], before)
+            for (_, group, _), response in zip(requests, responses, strict=True):
                 if isinstance(response, client_errors.KafkaError):
                     failed = Answer(_COORDINATOR_NOT_AVAILABLE, f"no answer: {response}")
                     answers |= {(group, each): failed for each in partitions[group]}
+                    continue
+                # A refused deletion names no partition.
+                if code := getattr(response, "error_code", 0):
+                    answers |= {(group, each): Answer(code) for each in partitions[group]}
                     continue
                 answers |= {
                     (group, TopicPartition(topic.name, each.partition_index)): Answer(each.error_code)
@@ -205,45 +211,20 @@ class GroupRequests(ClusterConnection):
             return answers
 
         what = f"group {next(iter(wanted))}" if len(wanted) == 1 else counted(len(wanted), "group")
-        answers = self._settle(f"writing positions of {what}", items, ask)
+        answers = self._settle(f"{doing} positions of {what}", items, ask)
         return {
             group: item_results({each: answers[group, each] for each in positions})
             for group, positions in wanted.items()
         }
 
-    def delete_group_positions(self, group: str, partitions: Collection[TopicPartition]) -> list[ItemResult]:
-        """Delete positions of a group; the broker refuses it while a member of the group subscribes to the topic."""
+    def delete_positions_of_groups(
+        self, wanted: Mapping[str, Collection[TopicPartition]]
+    ) -> dict[str, list[ItemResult]]:
+        """Delete positions of many groups, sent as they are written.
 
-        def ask(asked: Sequence[TopicPartition]) -> dict[TopicPartition, Answer]:
-            answers, by_coordinator = self._coordinators([group])
-            if group in answers:
-                return dict.fromkeys(asked, answers[group])
-            (coordinator,) = by_coordinator
-            deleted = OffsetDeleteRequest.OffsetDeleteRequestTopic
-            response = self.send(
-                OffsetDeleteRequest(
-                    group_id=group,
-                    topics=[
-                        deleted(
-                            name=topic,
-                            partitions=[
-                                deleted.OffsetDeleteRequestPartition(partition_index=index) for index in indexes
-                            ],
-                        )
-                        for topic, indexes in by_topic(asked).items()
-                    ],
-                ),
-                coordinator,
-            )
-            if response.error_code:
-                return dict.fromkeys(asked, Answer(response.error_code))
-            return {
-                TopicPartition(topic.name, each.partition_index): Answer(each.error_code)
-                for topic in response.topics
-                for each in topic.partitions
-            }
-
-        return item_results(self._settle(f"deleting positions of group {group}", partitions, ask))
+        The broker refuses it while a member of the group subscribes to the topic.
+        """
+        return self._change_positions("deleting", wanted, _deletion, lambda: None)
 
     def delete_groups(self, names: Collection[str]) -> list[ItemResult]:
         """Delete groups with their positions; the broker refuses it for one with members. ``existed``: it was there."""
@@ -317,6 +298,21 @@ def _commit(group: str, positions: Mapping[TopicPartition, GroupPosition]) -> An
             for topic, indexes in by_topic(positions).items()
         ],
         max_version=OFFSET_COMMIT.newest,
+    )
+
+
+def _deletion(group: str, partitions: Sequence[TopicPartition]) -> Any:
+    """Return the request that deletes positions of a group."""
+    deleted = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    return OffsetDeleteRequest(
+        group_id=group,
+        topics=[
+            deleted(
+                name=topic,
+                partitions=[deleted.OffsetDeleteRequestPartition(partition_index=index) for index in indexes],
+            )
+            for topic, indexes in by_topic(partitions).items()
+        ],
     )
 
 

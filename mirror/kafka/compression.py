@@ -1,4 +1,9 @@
-"""The codecs of record batches, framed as Java's clients frame them."""
+"""The codecs of record batches, framed as Java's clients frame them.
+
+Invariants:
+
+(a) lz4 must be written with independent blocks; Java's reader refuses linked ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Getting connected: kafka-python's connections that hear the last thing a broker says, and words for failures."""
+"""Getting connected: kafka-python's connections that hear the last thing a broker says, and words for failures.
+
+Invariants:
+
+(a) A broker that refuses a login says so and hangs up: kafka-python drops what came along with the end of the stream,
+    and starts again until time is up. ``kafka/connecting.py`` hears it, and ends a start by what is refused for good;
+    asking again could lock the account.
+"""
 
 from __future__ import annotations
 

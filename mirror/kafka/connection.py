@@ -1,4 +1,10 @@
-"""One connection to one broker for frames of our own, and what can go wrong on it."""
+"""One connection to one broker for frames of our own, and what can go wrong on it.
+
+Invariants:
+
+(a) kafka-python keeps a request while its connection is opened. What must not be written late is asked right before
+    it goes out, over a connection that is there (``Connections.ready``).
+"""
 
 from __future__ import annotations
 

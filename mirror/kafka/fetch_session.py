@@ -3,6 +3,11 @@
 Without a session every fetch names every partition, and every answer too; with a thousand idle partitions that is most
 of what a mirror does. In a session the broker keeps the list: a request names positions that moved, partitions that are
 new, and those that are not wanted any more; an answer names partitions with data, with an error, or whose end moved.
+
+Invariants:
+
+(a) A fetch session lives with its connection. A partition that wants nothing for now is forgotten from it: the broker
+    would send the same data again.
 """
 
 from __future__ import annotations

@@ -4,6 +4,11 @@ A log of these formats is a row of messages, each with its own offset and CRC-32
 value is a row of messages. In format 0 those carry their offsets; in format 1 offsets relative to one another, and the
 wrapper has the offset of the last. A timestamp came with format 1. Layouts are those of Kafka's protocol documentation,
 "Message Set"; oddities are those that Java's consumer knows too.
+
+Invariants:
+
+(a) Old message formats end at the reader: ``batch.batches()`` turns them into dense batches of format 2, so nothing
+    behind it knows them.
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 Frames written here are of one version; the others are agreed on by kafka-python between the bounds. A broker can be too
 old for them, and one to come can have dropped them (KIP-896).
+
+Invariants:
+
+(a) A broker hangs up on a version that it does not know, without a word. What is needed stands in
+    ``kafka/versions.py``; each connection for frames of our own asks first, and a cluster is asked before anything
+    begins.
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 
 A cluster is a directory: ``broker-N/`` holds a broker's properties and data, ``broker-N.log`` what it said. Ports,
 cluster id and data survive restarts; ``kill`` is ``kill -9``.
+
+Invariants:
+
+(a) Several voters of a quorum are stopped together; the last one of a row stopped one by one waits for a quorum that
+    no longer exists.
+(b) Broker ports lie below the kernel's outgoing range. A client that retries against a dead broker's port can
+    otherwise be given that very port, connect to itself, and keep the broker from coming back.
 """
 
 from __future__ import annotations
@@ -193,6 +200,8 @@ def node_properties(layout: ClusterLayout, node: Node, data_directory: Path) -> 
         "num.network.threads": "2",
         "num.io.threads": "4",
         "num.recovery.threads.per.data.dir": "2",
+        # one that has nothing to do writes down so twice a second otherwise: a third of its CPU
+        "metadata.max.idle.interval.ms": "10000",
         # a broker that was killed is let in again only when its last session is over
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "5000",

@@ -1,4 +1,10 @@
-"""What an answer to a commit means (MM1-25)."""
+"""What an answer to a commit means (MM1-25).
+
+Invariants:
+
+(a) Positions of partitions that were given away are never committed: Java's MirrorMaker 1 keeps them for its next
+    commit, which takes the new reader back.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,13 @@ A handler gets a `SourceRecord` and returns those `TargetRecord` that are sent f
 function ``f(record)``, ``f(record, args)`` where ``--message.handler.args`` is given, or a class, made once a stream
 with the args if there are any, whose instances are called with the record. A listener is a class with
 ``on_partitions_assigned`` and ``on_partitions_revoked``, each called with a list of `TopicPartition`.
+
+Invariants:
+
+(a) A batch that a broker refuses as too large is refused whole, and librdkafka does not cut it, as Java's producer
+    does: with ``--abort.on.send.failure false`` its records are sent again, each by itself, and only what is refused
+    then is skipped. Batches are as small as Java's there, so that a record of a refused size mostly travels alone;
+    what goes again may come behind others of its key.
 """
 
 from __future__ import annotations

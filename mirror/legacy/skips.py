@@ -1,4 +1,11 @@
-"""Records that could not be sent and are left out: counted and located (MM1-27, MM1-32)."""
+"""Records that could not be sent and are left out: counted and located (MM1-27, MM1-32).
+
+Invariants:
+
+(a) librdkafka resets a position without a word. So ``mirror legacy`` has it say an error instead, looks where the log
+    is, says how much is not copied, and commits where it begins. A group without a position would otherwise begin at
+    another end after a crash, and leave out what came between.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Positions are committed after a flush of what they cover, and only of records that were sent or are known to be left
 out: whatever ends a stream, what was not acknowledged is read again.
+
+Invariants:
+
+(a) A partition in error cannot be sought in librdkafka: it is assigned anew, with the others, each where it stands.
 """
 
 from __future__ import annotations

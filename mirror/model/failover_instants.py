@@ -1,6 +1,13 @@
 """The instants of a failover, from the fault until every group reads new records, and the chain of links between them.
 
 All instants are milliseconds since 1970 UTC by the clock of the machine that ran applications and procedure.
+
+Invariants:
+
+(a) When something happened is not when it was noticed. The first write and the first reads of groups are found in the
+    ledger afterwards: the journal's entry says when they were (``first_at_ms``), and timeline and chain of a failover
+    both take that (``model/failover_instants.py``, read by ``evidence/failover_journal.py``) from the journal of the
+    procedure.
 """
 
 from __future__ import annotations
@@ -43,11 +50,6 @@ class FailoverInstants:
         instants = list(self.groups_reading_at_ms.values())
         known = [instant for instant in instants if instant is not None]
         return max(known) if known and len(known) == len(instants) else None
-
-    @property
-    def groups_waiting(self) -> tuple[str, ...]:
-        """Groups that have read no new record."""
-        return tuple(sorted(group for group, at in self.groups_reading_at_ms.items() if at is None))
 
     @property
     def links(self) -> tuple[RtoLink, ...]:

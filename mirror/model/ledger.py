@@ -4,6 +4,11 @@ The ledger is kept outside all clusters by the applications (load generators and
 record is known by its **id**, ``(producer, sequence)``, which travels with it in the header ``ledger``; its **digest**
 says whether its content is still what was sent. The timestamp is not part of the digest: it is kept, and compared, on
 its own.
+
+Invariants:
+
+(a) The ledger's id travels in a header, so it survives every lane; the digest covers key, value and headers, the
+    timestamp is compared by itself.
 """
 
 from __future__ import annotations

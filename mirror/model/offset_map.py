@@ -7,6 +7,11 @@ and a hole is known to be a hole.
 
 Downstream a reader passes a hole of the source: nothing of it is there. Back upstream it does not: what was not copied
 it has not read. So there and back leads no further than where one began.
+
+Invariants:
+
+(a) Going back cuts the offset map. Runs at and behind the divergence are forgotten in one batch with the position;
+    orphaned copies stay on the target, and both directions stay in order. A re-created topic starts a new map.
 """
 
 from __future__ import annotations

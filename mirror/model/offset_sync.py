@@ -1,4 +1,11 @@
-"""Offset syncs as MirrorMaker 2 writes and reads them; when one is owed, `mirror.copier.syncs` decides."""
+"""Offset syncs as MirrorMaker 2 writes and reads them; when one is owed, `mirror.copier.syncs` decides.
+
+Invariants:
+
+(a) An offset sync names the source partition, not the copy. Flows that differ in their aliases only share the topic
+    and its keys. An empty copy that only syncs speak of begins like a new one if it has never had a record; if it
+    begins and ends at a later offset it was emptied, and stops. A recorded position has the alias in its key.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""A placement: where a flow has put a group on its target, where the group itself has not read up to there."""
+"""A placement: where a flow has put a group on its target, where the group itself has not read up to there.
+
+Invariants:
+
+(a) Where a flow puts a group goes on record before it is there (a placement). At exactly that position the group has
+    read nothing, so the flow back leaves its own position alone; if it was put behind records that the target had
+    lost, no flow leads it further than it was before. Otherwise the start of a shorter log, or a position from before
+    a reset, would come back as if it had been read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""How far a partition is copied, as the state topic has it."""
+"""How far a partition is copied, as the state topic has it.
+
+Invariants:
+
+(a) A position carries topic ids and the leader epochs of what was copied. Fetches name the last epoch read, so a
+    leader whose log parted from ours says so, even when it is longer again; OffsetForLeaderEpoch finds the same after
+    a restart.
+"""
 
 from __future__ import annotations
 

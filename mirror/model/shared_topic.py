@@ -3,6 +3,12 @@
 Each log holds the cluster's own records, and copies of the other's among them, in another order on either side. A
 reader at a position has read some of both. On the other cluster it goes on where everything before is read, so that it
 misses nothing; what of it was read behind that place it meets again, which two maps can count.
+
+Invariants:
+
+(a) On a shared topic the lower of two positions is taken, unless nothing but copies that are read lies between.
+(b) In a stretch known by offset syncs only, the next copy is not known: on a shared topic a group goes on behind what
+    it has certainly read there, or at the stretch's beginning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Records of the state topic: its name, keys and values in JSON, terms and epochs in headers."""
+"""Records of the state topic: its name, keys and values in JSON, terms and epochs in headers.
+
+Invariants:
+
+(a) Records of the state topic have versions (``model/flow_state.py``): a field may be added if who does not know it
+    can do without; anything else is a higher version. What is not understood stays in the topic, is counted in the
+    status, and stops the partition that depends on it; nothing of it, nor of what stood there before, is used.
+"""
 
 from __future__ import annotations
 

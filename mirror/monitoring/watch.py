@@ -1,4 +1,12 @@
-"""Watching an engine while it runs: threads look at the clusters now and then; requests, and its history, read that."""
+"""Watching an engine while it runs: threads look at the clusters now and then; requests, and its history, read that.
+
+Invariants:
+
+(a) Who watches an engine never waits for a cluster, nor anybody for who watches. A thread a flow looks at the
+    clusters as ``mirror status`` does; requests read what it saw. It reads the oldest record that waits of no more
+    than 50 partitions a look, each once as long as it stands still; what moves, tasks tell. An exception in a thread
+    ends an engine, so this one lets none out.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +63,12 @@ class Watching:
         self._stop = stop
         self._looks: dict[Flow, _Look] = {}
         history = engine.settings.engine.history
-        self._backoff_seconds = _REST_SECONDS
+        self._interval_seconds = _REST_SECONDS
         self._writer: HistoryWriter | None = None
         if history.directory is not None:
             from mirror.history import store  # Arrow takes memory that other engines are spared
 
-            self._backoff_seconds = min(_REST_SECONDS, history.interval_seconds)
+            self._interval_seconds = min(_REST_SECONDS, history.interval_seconds)
             bounds = Bounds(history.retention_seconds, history.retention_bytes)
             self._writer = store.HistoryWriter(history.directory, bounds)
 
@@ -104,7 +112,7 @@ class Watching:
                 except Exception as defect:  # noqa: BLE001 - the engine does not end because nobody can look at it
                     logger_of(flow).warning("status: the flow cannot be looked at", exc_info=defect)
                 # Samples of a history are to be as far apart as the file says, whatever a look takes.
-                rest = self._backoff_seconds - (time.monotonic() - began if self._writer is not None else 0.0)
+                rest = self._interval_seconds - (time.monotonic() - began if self._writer is not None else 0.0)
                 over.wait(max(0.0, rest, _SHARE * (time.thread_time() - thread_began)))
 
     @contextmanager

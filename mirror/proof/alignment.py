@@ -1,4 +1,10 @@
-"""Two logs aligned on Spark, record by record: what is missing, extra, altered, reordered or misplaced."""
+"""Two logs aligned on Spark, record by record: what is missing, extra, altered, reordered or misplaced.
+
+Invariants:
+
+(a) What is known to be absent is taken out before records are aligned, or a like record further on would be paired
+    with it.
+"""
 
 from __future__ import annotations
 

@@ -17,6 +17,12 @@ Three things that a cleaner goes by are not seen, so that what it removed for th
 the flow leaves out of its source, or its transforms do; a record that was copied after the range was fixed; and keys
 that transforms make out of values. Nor is it any cleaner's doing that a copy keeps what a tombstone deleted that went
 from the source before it was copied: the deletion is lost, and shows as extra.
+
+Invariants:
+
+(a) A cleaner removes the oldest of a key first: so a side that lacks a record and still has an older one of its key
+    has lost it, and where another record has its place it was altered. What would be a difference is read once more:
+    a cleaner at work during a reading leaves what no log has ever held.
 """
 
 from __future__ import annotations

@@ -155,14 +155,14 @@ def narrowed(pair: PartitionPair, found: RawFinding) -> PartitionPair:
     absent = united(pair.absent, pair.source.start, earlier)
     rest = (*absent, *found.rest)
     runs = Runs()
-    if rest or found.target_backoff:
+    if rest or found.target_rest:
         before = runs_within(pair.runs, between(absent, pair.source.start, earlier))
         runs = Runs([Chunk.of(before), *found.equal])
     foreign = found.foreign + (pair.remembered.foreign if pair.remembered else 0)
     return replace(
         pair,
         source=replace(pair.source, stretches=rest),
-        target=replace(pair.target, stretches=found.target_backoff),
+        target=replace(pair.target, stretches=found.target_rest),
         proven=Proven(found.amount, foreign, runs),
     )
 

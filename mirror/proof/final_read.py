@@ -1,4 +1,10 @@
-"""The final read: the ledger of a run and the logs of its clusters, read to their ends, ready to be judged."""
+"""The final read: the ledger of a run and the logs of its clusters, read to their ends, ready to be judged.
+
+Invariants:
+
+(a) The ledger's small parts cost more than their rows: Spark opens each in every query, so the judges read them
+    joined into one file.
+"""
 
 from __future__ import annotations
 

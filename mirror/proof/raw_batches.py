@@ -3,6 +3,11 @@
 A batch was passed on as it was if its copy lies where the offset map says, its header says the same of the records, and
 the bytes behind it are equal. Everything else is left for a comparison of the records: batches that were joined, cut or
 encoded anew, that reach beyond the range, hold what is said to be absent, or have lost records to compaction.
+
+Invariants:
+
+(a) Equal bytes are not decoded: what cannot be decoded on either side, with right checksums, is equal. What is
+    remembered is not read again: bit rot in it shows only without ``--remember``.
 """
 
 from __future__ import annotations
@@ -48,7 +53,7 @@ class RawFinding:
     foreign: int = 0
     equal: tuple[Chunk, ...] = ()
     rest: tuple[Stretch, ...] = ()
-    target_backoff: tuple[Stretch, ...] = ()
+    target_rest: tuple[Stretch, ...] = ()
     last: Mark | None = None
     target_last: Mark | None = None
     problem: str | None = None
@@ -60,7 +65,7 @@ class RawFinding:
             self.foreign + later.foreign,
             self.equal + later.equal,
             (*self.rest, *later.rest),
-            (*self.target_backoff, *later.target_backoff),
+            (*self.target_rest, *later.target_rest),
             later.last or self.last,
             later.target_last or self.target_last,
             self.problem or later.problem,
@@ -84,7 +89,7 @@ class RawComparison:
         self._runs: list[Run] = []
         self._chunks: list[Chunk] = []
         self._rest: list[Stretch] = []
-        self._target_backoff: list[Stretch] = []
+        self._target_rest: list[Stretch] = []
         self._last: Header | None = None
         self._target_last: Header | None = None
         # Everything before these was judged.
@@ -127,7 +132,7 @@ class RawComparison:
     def found(self, problem: str | None = None) -> RawFinding:
         """Return what was found; what the walk did not get to, because of ``problem``, is left to be compared."""
         add(self._rest, self._position, self._range[1])
-        add(self._target_backoff, self._target_position, self._target_range[1])
+        add(self._target_rest, self._target_position, self._target_range[1])
         self._keep_run()
         self._pack()
         return RawFinding(
@@ -135,7 +140,7 @@ class RawComparison:
             self._foreign,
             tuple(self._chunks),
             tuple(self._rest),
-            tuple(self._target_backoff),
+            tuple(self._target_rest),
             _mark(self._last) if problem is None else None,
             _mark(self._target_last) if problem is None else None,
             problem,
@@ -194,7 +199,7 @@ class RawComparison:
         if self._pair.is_shared and is_whole and self._is_of_others(header):
             self._foreign += header.record_count
         elif header.record_count:
-            add(self._target_backoff, max(header.base_offset, start), self._target_position)
+            add(self._target_rest, max(header.base_offset, start), self._target_position)
 
     def _keep_run(self) -> None:
         """Put away the run that does not go on; there is none at first."""

@@ -6,6 +6,11 @@ its owner only. Requests are module-level functions with their arguments, by ref
 them; whoever may read the file may have it run code, as whoever owns the run may anyway.
 
 It only saves time: where it has ended, killed perhaps, whoever asks judges in its own process.
+
+Invariants:
+
+(a) What only saves time stops nothing: archives, files compiled ahead and the judges' process may be missing, killed
+    or late. It is said in a line, and whoever asked goes on without.
 """
 
 from __future__ import annotations

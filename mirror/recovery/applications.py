@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
+from mirror.asking import ANSWER_SECONDS, limit_told
 from mirror.config.errors import ConfigError
 from mirror.config.secrets import without_secrets
 from mirror.waiting import WaitTimeout, wait_until
@@ -31,15 +32,27 @@ _ANSWER_BYTES = 4 << 20
 # As far as clocks go in a date.
 _LAST_MS = 253_402_300_799_999
 _COMMANDS = ("stop", "start", "probe", "stop_group", "start_group", "stop_producers", "start_producers")
+# What a no, or no answer, means for the run: it stops, or it goes on without.
+_ENDS = "the run stops at this step, and says how it stands and how it goes on"
+_NOT_SEEN = "it was not seen, and the run goes on"
 _TIMES = {"timeout_seconds": 60.0, "service_seconds": 300.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It is so; ``at_ms`` is the moment at which it became so, in ms since the epoch, where that is asked for."""
+    """It is so.
+
+    Attributes
+    ----------
+    at_ms
+        the moment at which it became so, in ms since the epoch, where that is asked for.
+    is_word
+        whether it rests on nothing but a person's word, which the clusters are asked about where they can tell.
+    """
 
     detail: str
     at_ms: int | None = None
+    is_word: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,11 @@ class NotDone:
 
 
 Answer: TypeAlias = Done | Unobserved | NotDone
+
+
+def is_word(answer: Answer) -> bool:
+    """Tell whether it is so by nothing but a person's word."""
+    return isinstance(answer, Done) and answer.is_word
 
 
 class Applications(Protocol):
@@ -136,41 +154,53 @@ class Nobody:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person at the terminal, who does it and says so.
+    """A person at the terminal, who does it and says so; who does not answer in time has not said so.
 
     Attributes
     ----------
     ask
-        puts a question that is answered by yes or no.
+        puts a question that is answered by yes or no, and waits for so many seconds; None: nobody has answered.
     now_ms
         the clock.
+    seconds
+        how long each answer is waited for.
     """
 
-    ask: Callable[[str], bool]
+    ask: Callable[[str, float], bool | None]
     now_ms: Callable[[], int]
+    seconds: float = ANSWER_SECONDS
 
     def stop(self, cluster: str) -> Answer:
         """See `Applications`."""
         return self._asked(
             f"Stop everything that writes to {cluster} or reads from it. Is it stopped?",
             f"the applications on {cluster} are stopped",
+            _ENDS,
         )
 
     def start(self, cluster: str) -> Answer:
         """See `Applications`."""
-        return self._asked(f"Start the applications on {cluster}. Are they started?", f"they are started on {cluster}")
+        return self._asked(
+            f"Start the applications on {cluster}. Are they started?", f"they are started on {cluster}", _ENDS
+        )
 
     def first_write(self, cluster: str, since_ms: int) -> Answer:  # noqa: ARG002  # a person knows since when
         """See `Applications`."""
-        return self._asked(f"Has {cluster} accepted a first write?", f"{cluster} has accepted a first write")
+        return self._asked(f"Has {cluster} accepted a first write?", f"{cluster} has accepted a first write", _NOT_SEEN)
 
     def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:  # noqa: ARG002
         """See `Applications`."""
-        if len(groups) > 1 and self.ask(f"Do all {len(groups)} groups read new records on {cluster}?"):
-            return dict.fromkeys(groups, Done(f"a person says that all groups read on {cluster}", self.now_ms()))
+        if len(groups) > 1:
+            question = f"Do all {len(groups)} groups read new records on {cluster}?"
+            answer = self._answer(question, "none of them was seen, and the run goes on")
+            if answer is None:
+                return dict.fromkeys(groups, self._nobody(f"all groups read on {cluster}"))
+            if answer:
+                said = Done(f"a person says that all groups read on {cluster}", self.now_ms(), is_word=True)
+                return dict.fromkeys(groups, said)
         return {
             group: self._asked(
-                f"Does group {group} read new records on {cluster}?", f"group {group} reads on {cluster}"
+                f"Does group {group} read new records on {cluster}?", f"group {group} reads on {cluster}", _NOT_SEEN
             )
             for group in groups
         }
@@ -178,24 +208,34 @@ class Person:
     def stop_part(self, cluster: str, group: str | None) -> Answer:
         """See `Applications`."""
         what = f"{_part(group)} on {cluster}"
-        return self._asked(f"Stop {what}, and nothing else. Are they stopped?", f"{what} are stopped")
+        return self._asked(f"Stop {what}, and nothing else. Are they stopped?", f"{what} are stopped", _ENDS)
 
     def start_part(self, cluster: str, group: str | None) -> Answer:
         """See `Applications`."""
         what = f"{_part(group)} on {cluster}"
-        return self._asked(f"Start {what}, and nothing else. Are they started?", f"{what} are started")
+        return self._asked(f"Start {what}, and nothing else. Are they started?", f"{what} are started", _ENDS)
 
     def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:  # noqa: ARG002  # a person knows
         """See `Applications`."""
         return self._asked(
             f"Does group {group} read on {cluster}, or has it members there and nothing to read?",
             f"group {group} is at work on {cluster}",
+            _ENDS,
         )
 
-    def _asked(self, question: str, so: str) -> Answer:
-        if self.ask(question):
-            return Done(f"a person says that {so}", self.now_ms())
+    def _asked(self, question: str, so: str, otherwise: str) -> Answer:
+        answer = self._answer(question, otherwise)
+        if answer is None:
+            return self._nobody(so)
+        if answer:
+            return Done(f"a person says that {so}", self.now_ms(), is_word=True)
         return NotDone(f"a person does not say that {so}")
+
+    def _answer(self, question: str, otherwise: str) -> bool | None:
+        return self.ask(f"{question} {limit_told(self.seconds, otherwise)}", self.seconds)
+
+    def _nobody(self, so: str) -> NotDone:
+        return NotDone(f"nobody has said within {self.seconds:g} s that {so}")
 
 
 @dataclass(frozen=True, slots=True)

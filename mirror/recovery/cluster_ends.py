@@ -32,6 +32,7 @@ from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, ProbeRow, probe_
 from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
 from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
+from mirror.recovery.seen_at_work import Placed, first_write, resting_groups
 from mirror.recovery.state_followers import StateFollowers
 
 _BOOTSTRAP_MS = 5_000
@@ -181,6 +182,30 @@ class ClusterEnds:
                 if state.is_active
             ),
         ]
+
+    def first_written(self, since_ms: int) -> int | None:
+        """See `FlowEnds`."""
+        with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
+            topics = target.topics()
+        back = self.settings.back_of(self.flow)
+        names = set(topics)
+        if back is None:
+            # Nobody says what applications write there; under their old names, or in the copies, they do.
+            copied = {each.topic for each in self._state().positions}
+            names &= copied | set(map(self.copy_of, copied))
+        written = [
+            each
+            for name in sorted(names)
+            if not self.chosen.policy.is_heartbeats_topic(name) and (back is None or back.replicates(name))
+            for each in topics[name].topic_partitions
+        ]
+        with closing(self._target()) as channel:
+            return first_write(channel, written, since_ms)
+
+    def resting(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
+        """See `FlowEnds`."""
+        with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
+            return resting_groups(target, groups, placed)
 
     def of_groups(self, pattern: str) -> ClusterEnds:
         """See `FlowEnds`."""

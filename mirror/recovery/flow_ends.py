@@ -19,6 +19,7 @@ from mirror.recovery.probing import Gone
 from mirror.recovery.recent_writers import Writers
 from mirror.recovery.remaining import Remaining
 from mirror.recovery.rewritten import Rewritten
+from mirror.recovery.seen_at_work import Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,14 @@ class FlowEnds(Protocol):
 
     def members(self, groups: Sequence[str]) -> Sequence[str]:
         """Return, for people, which of the groups have members on the source, or may have."""
+        ...
+
+    def first_written(self, since_ms: int) -> int | None:
+        """Return when the target first accepted a record of applications since then, in ms; None: none is seen."""
+        ...
+
+    def resting(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
+        """Return which of the groups show nothing of being at work on the target, and for people what they show."""
         ...
 
     def of_groups(self, pattern: str) -> FlowEnds:

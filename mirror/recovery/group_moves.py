@@ -1,4 +1,10 @@
-"""Moving groups along a flow: a plan of every position, then the same written on its target, under all guards."""
+"""Moving groups along a flow: a plan of every position, then the same written on its target, under all guards.
+
+Invariants:
+
+(a) The ends of a log are read before the state when groups are moved: a new copy is on record before its first
+    record, so a long enough log is never that of an unknown one.
+"""
 
 from __future__ import annotations
 

@@ -265,10 +265,8 @@ def _write(decisions: Sequence[RestoreDecision], cluster: Cluster) -> dict[tuple
             writes[each.saved.group][each.saved.partition] = each.saved.before
         elif each.action is RestoreAction.DELETE:
             deletes[each.saved.group].append(each.saved.partition)
-    results = [
-        *((group, each) for group, found in writes.items() for each in cluster.write_group_positions(group, found)),
-        *((group, each) for group, found in deletes.items() for each in cluster.delete_group_positions(group, found)),
-    ]
+    written, deleted = cluster.write_positions_of_groups(writes), cluster.delete_positions_of_groups(deletes)
+    results = ((group, each) for of_groups in (written, deleted) for group, of in of_groups.items() for each in of)
     return {(group, each.item): each.problem for group, each in results if each.problem is not None}
 
 

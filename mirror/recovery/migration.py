@@ -21,7 +21,7 @@ from mirror.evidence.journal import Journal
 from mirror.evidence.seals import end_problem, seal_end
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
-from mirror.recovery.applications import Answer, Applications, Done
+from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved, is_word
 from mirror.recovery.failover import (
     FailoverPlan,
     Mode,
@@ -34,8 +34,9 @@ from mirror.recovery.failover import (
 )
 from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, START, Move, first_read, result_of, told_of
+from mirror.recovery.move import GROUPS, START, Move, first_read, placed_groups, result_of, told_of
 from mirror.recovery.quiet_source import STOP
+from mirror.recovery.seen_at_work import checked_reads
 from mirror.recovery.step_facts import named, rows_in
 from mirror.recovery.steps import Known, NotTakenBack, Progress, Result, Step, StepResult, StepsUnderWay
 from mirror.waiting import WaitTimeout, wait_until
@@ -194,8 +195,13 @@ def _reads(move: Move, group: str, word: Word | None) -> Step:
         since = at_ms if isinstance(at_ms, int) else 0
         # What was said before it was started is not about this start.
         if word is not None and word.at_ms >= since:
-            return Result(Verdict.PASS, f"not seen; a person says that group {group} is at work on {target} ({word})")
-        answer = move.applications.group_reads(target, group, since)
+            told = f"not seen; a person says that group {group} is at work on {target} ({word})"
+            shown = move.ends.resting([group], placed_groups(known)).get(group)
+            return Result(Verdict.UNKNOWN, f"{told}, but {shown}") if shown else Result(Verdict.PASS, told)
+        said = {group: move.applications.group_reads(target, group, since)}
+        checked = checked_reads(said, lambda of: move.ends.resting(of, placed_groups(known)))[group]
+        # Who goes on by a word that the cluster does not bear out takes the next group from where it is.
+        answer = NotDone(checked.why) if is_word(said[group]) and isinstance(checked, Unobserved) else checked
         times: dict[str, Json] = {group: answer.at_ms} if isinstance(answer, Done) else {}
         found = result_of(answer, cluster=target, first_at_ms=times)
         if found.verdict is not Verdict.FAIL:

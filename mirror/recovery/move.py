@@ -16,11 +16,12 @@ from mirror.model.failover import FailoverEntry, Phase, in_the_way
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
-from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved
+from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved, is_word
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
+from mirror.recovery.seen_at_work import Placed, checked_reads, checked_write
 from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.step_facts import mappings_of, named, positions_named, rows_of
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
@@ -175,6 +176,8 @@ class Move:
             if isinstance(answer, NotDone) and not self.is_planned:
                 advice = f"where nobody can reach them, leave the stop command of {source} out"
                 return Result(Verdict.FAIL, f"{answer}. No group was moved, and the flow goes on; {advice}")
+            if self.entry.mode == "cut-off" and is_word(answer) and (problem := self._source.belied()) is not None:
+                return Result(Verdict.FAIL, f"{_detail(answer)}, but {problem}. No group was moved")
             return result_of(answer, at_ms=self.now_ms(), confirmed=isinstance(answer, Done))
 
         return Step(
@@ -199,7 +202,9 @@ class Move:
         """Return the step that waits for the first write on the target."""
 
         def act(known: Known) -> Result:
-            answer = self.applications.first_write(self.flow.target, _since(known))
+            target, since = self.flow.target, _since(known)
+            said = self.applications.first_write(target, since)
+            answer = checked_write(said, target, lambda: self.ends.first_written(since))
             at_ms = answer.at_ms if isinstance(answer, Done) else None
             return result_of(answer, first_at_ms=at_ms, cluster=self.flow.target)
 
@@ -213,7 +218,8 @@ class Move:
             groups = sorted(moved_groups(known) if moved is None else moved)
             if not groups:
                 return Result(Verdict.PASS, "no group was moved, so none is waited for")
-            answers = self.applications.first_reads(self.flow.target, groups, _since(known))
+            said = self.applications.first_reads(self.flow.target, groups, _since(known))
+            answers = checked_reads(said, lambda of: self.ends.resting(of, placed_groups(known)))
             found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
             verdict = worst(_verdict(each) for each in found.values())
             told = [f"group {group}: {_detail(each)}" for group, each in found.items() if not isinstance(each, Done)]
@@ -548,6 +554,16 @@ def moved_groups(known: Known) -> set[str]:
     """Return the groups that have a position on the target by the step that moves them."""
     rows = known.get(GROUPS, {}).get("rows")
     return {str(row["group"]) for row in mappings_of(rows) if row.get("after") is not None}
+
+
+def placed_groups(known: Known) -> Placed:
+    """Return where the step that moves groups has put them on the target."""
+    placed: dict[str, dict[TopicPartition, int]] = {}
+    for row in mappings_of(known.get(GROUPS, {}).get("rows")):
+        if isinstance(after := row.get("after"), int):
+            partition = TopicPartition(str(row["topic"]), int(str(row["partition"])))
+            placed.setdefault(str(row["group"]), {})[partition] = after
+    return placed
 
 
 def snapshots_of(directory: Path) -> list[GroupSnapshot]:

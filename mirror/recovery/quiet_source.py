@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirror.evidence.facts import Json
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
@@ -75,6 +76,17 @@ class QuietSource:
         if told_writers:
             said += f"; who wrote last: {named(told_writers)}"
         return Result(Verdict.PASS, said, facts)
+
+    def belied(self) -> str | None:
+        """Return who still writes although somebody says that nobody does; None: nobody, or the source does not tell.
+
+        Where the source cannot be asked at all, there is nothing but that word.
+        """
+        try:
+            found = self._ended()
+        except KafkaProblem:
+            return None
+        return found.detail if isinstance(found, Result) else None
 
     def _ended(self) -> dict[TopicPartition, int] | Result:
         """Wait until no log of the source has grown for a while; return where they end, or who still writes."""

@@ -1,6 +1,11 @@
 """A test failover that disturbs nobody: shadow groups are made on the target, read from, judged and deleted.
 
 The flow goes on meanwhile, and so do the groups; nothing is written anywhere but the positions of the shadow groups.
+
+Invariants:
+
+(a) A test failover takes positions between two looks at the source. A group that moves is judged against that
+    interval; what it would skip is judged against the position that was taken.
 """
 
 from __future__ import annotations

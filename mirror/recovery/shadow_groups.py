@@ -1,4 +1,12 @@
-"""Shadow groups on a cluster: made from planned positions, found again by name, deleted. No other group is touched."""
+"""Shadow groups on a cluster: made from planned positions, found again by name, deleted. No other group is touched.
+
+Invariants:
+
+(a) Shadow groups begin with two underscores, which MirrorMaker's default filter excludes; a flow of the file that
+    would carry them on is refused.
+(b) Shadow groups subscribe by pattern: only then kafka-python knows the topics' partitions before it joins a group.
+    It forgets a second join that a poll ends in the middle of, and the partitions with it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Which copies others than the flow may write to: records of others are extra in all the rest."""
+"""Which copies others than the flow may write to: records of others are extra in all the rest.
+
+Invariants:
+
+(a) Under unchanged names the copy is the mirror's alone until something says otherwise
+    (``recovery/shared_copies.py``): a flow back, another flow into the topic, a failover on record. Who mirrors the
+    same source cluster under another alias is none of these: its records are there twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""What of a flow is not compared, named with the reason; and what lies in a copy outside of what is compared."""
+"""What of a flow is not compared, named with the reason; and what lies in a copy outside of what is compared.
+
+Invariants:
+
+(a) What a running engine has on its way it records within seconds. So ``mirror verify`` asks again before it calls
+    records of the flow behind the position anything: what the map still lacks once the position has gone by is there
+    twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Judging a run from its ledger and the logs of its clusters, read to their ends: what was found, and the verdict."""
+"""Judging a run from its ledger and the logs of its clusters, read to their ends: what was found, and the verdict.
+
+Invariants:
+
+(a) What a scenario tolerates has a limit that is judged too: an era, a size, an objective, what the replicator has
+    told. Records sent before, during and after a log is replaced are judged apart: offsets begin again, and a gap of
+    the old log excuses nothing of the new one. A defect put in on purpose is to be found as the records it took.
+"""
 
 from __future__ import annotations
 

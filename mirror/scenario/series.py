@@ -1,5 +1,11 @@
 """A series: scenarios, replicators and seeds, each performed once in a process of its own; taken up again where it
 stopped.
+
+Invariants:
+
+(a) A scenario's run is a process of its own that owns all it starts; one warm Spark judges all runs of a series. FAIL
+    for an anomaly that is not tolerated, any silent loss, a record on its source and not on its copy, a copied
+    aborted transaction, a missed objective; UNKNOWN when evidence is missing or the fault could not be brought about.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner
+
+from mirror.cli import app
 from mirror.config.resolving import load
 from mirror.control.status import observe
 from mirror.lab import mm2
@@ -22,6 +25,14 @@ def mirror(*argv: str, timeout_seconds: float = 240.0) -> subprocess.CompletedPr
     return subprocess.run(
         [sys.executable, "-m", "mirror", *argv], capture_output=True, text=True, check=False, timeout=timeout_seconds
     )
+
+
+def in_process(*argv: str) -> subprocess.CompletedProcess[str]:
+    """Carry out the command in this process, for a second of CPU less; another test starts it as a process."""
+    done = CliRunner().invoke(app, list(argv))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess(argv, done.exit_code, done.stdout, done.stderr)
 
 
 def status_of(file: Path) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,6 +35,8 @@ from mirror.copier.work import (
 from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.flow import Flow
@@ -293,6 +295,11 @@ def log_of(client: dict[str, str], partition: TopicPartition) -> list[Record]:
     (start,) = ends_of(client, [partition], EARLIEST).values()
     (end,) = ends_of(client, [partition]).values()
     return list(read_records(client, partition, start, end))
+
+
+def positions_of(cluster: Cluster, group: str) -> Mapping[TopicPartition, GroupPosition]:
+    """Return the positions that one group has committed; of an unknown group, none."""
+    return cluster.positions_of_groups([group])[group]
 
 
 def ends_of(

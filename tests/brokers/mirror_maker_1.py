@@ -17,7 +17,7 @@ from mirror.lab import jars, processes, runtime
 from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.copying import ends_of
+from tests.brokers.copying import ends_of, positions_of
 
 PATIENCE_SECONDS = 120
 
@@ -98,7 +98,7 @@ class OldMirror:
 
     def positions(self) -> dict[TopicPartition, int]:
         """Return where the group stands on the source."""
-        return {each: position.position for each, position in self.east.group_positions(self.group).items()}
+        return {each: position.position for each, position in positions_of(self.east, self.group).items()}
 
     def kill_all(self) -> None:
         """Kill what still runs."""

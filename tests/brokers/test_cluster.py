@@ -20,6 +20,7 @@ from mirror.kafka.log import LogWriter
 from mirror.kafka.problems import ClusterUnreachable
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
+from tests.brokers.copying import positions_of
 
 Unique = Callable[[str], str]
 SettingsOf = Callable[[str], ClusterSettings]
@@ -117,7 +118,7 @@ def test_positions_of_a_group_are_written_and_read_with_their_text(east: Cluster
     written, refused = east.write_group_positions(group, {here: GroupPosition(7, "note"), absent: GroupPosition(1)})
     assert written == ItemResult(str(here))
     assert str(refused.problem).startswith("UNKNOWN_TOPIC_OR_PARTITION")
-    assert east.group_positions(group) == {here: GroupPosition(7, "note")}
+    assert positions_of(east, group) == {here: GroupPosition(7, "note")}
     assert east.positions_of_groups([group, other]) == {group: {here: GroupPosition(7, "note")}, other: {}}
     assert east.describe_groups([group, other]) == {
         group: GroupDescription("Empty", 0),
@@ -165,7 +166,7 @@ def test_a_group_with_members_is_active_and_refuses_foreign_positions(
         assert description.members == 1
         (refused,) = east.write_group_positions(group, {TopicPartition(name, 0): GroupPosition(3)})
         assert refused.problem is not None
-        assert east.group_positions(group) == {}
+        assert positions_of(east, group) == {}
     wait_until(lambda: not east.describe_groups([group])[group].is_active, f"{group} to be idle", timeout_seconds=60)
     assert east.write_group_positions(group, {TopicPartition(name, 0): GroupPosition(3)})[0].problem is None
 

@@ -12,6 +12,7 @@ from mirror.kafka.cluster_model import GroupDescription, GroupPosition, NewTopic
 from mirror.kafka.problems import ClusterUnreachable
 from mirror.lab import clusters
 from mirror.model.partition import TopicPartition
+from tests.brokers.copying import positions_of
 
 TIMEOUT_SECONDS = 8.0
 
@@ -31,13 +32,13 @@ def test_an_outage_is_told_in_time_and_the_same_connection_works_after_it(mortal
         cluster.create_topics([NewTopic("orders", 1, 1)])
         assert cluster.write_group_positions("billing", {orders: GroupPosition(7)})[0].problem is None
         mortal.kill()
-        asked = beside.submit(patient.group_positions, "billing")
+        asked = beside.submit(positions_of, patient, "billing")
         with pytest.raises(ClusterUnreachable, match=r"mortal.*refused"):
-            cluster.group_positions("billing")
+            positions_of(cluster, "billing")
         assert not asked.done()
         mortal.start()
         assert asked.result() == {orders: GroupPosition(7)}
-        assert cluster.group_positions("billing") == {orders: GroupPosition(7)}
+        assert positions_of(cluster, "billing") == {orders: GroupPosition(7)}
         assert cluster.describe_groups(["billing"]) == {"billing": GroupDescription("Empty", 0)}
         assert cluster.write_group_positions("billing", {orders: GroupPosition(8)})[0].problem is None
         assert cluster.offsets([orders], "latest") == {orders: 0}

@@ -34,7 +34,7 @@ from mirror.lab import clusters, mm2, users
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.waiting import wait_until
-from tests.brokers.command import mirror, write
+from tests.brokers.command import in_process, mirror, write
 from tests.unit.control.builders import flow_settings
 
 Unique = Callable[[str], str]
@@ -288,7 +288,7 @@ def test_the_plan_shows_what_would_be_done_and_does_nothing(
     stage.set_on_source(acl("ALLOW ALL", name, user), acl("ALLOW READ", "*", user))
     more = f"east->west.enabled = true\ntopics = {name}\nmirror.acls.scram.users = true\n"
     file = write(tmp_path / "p", secured[SOURCE].bootstrap_servers, secured[TARGET].bootstrap_servers, more)
-    done = mirror("plan", str(file), "--flow", "east->west", "--json")
+    done = in_process("plan", str(file), "--flow", "east->west", "--json")
     assert done.returncode == 0, done.stderr
     (plan,) = json.loads(done.stdout)["flows"]
     assert {"topic": f"{SOURCE}.{name}", "action": "create"}.items() <= plan["topics"][-1].items()

@@ -32,6 +32,7 @@ from mirror.model.state_record import state_topic
 from mirror.model.state_values import chunk_record
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
+from tests.brokers.copying import positions_of
 from tests.unit.control.builders import Table, flow_settings
 
 Unique = Callable[[str], str]
@@ -126,7 +127,7 @@ def test_an_idle_group_follows_its_checkpoints_forward_and_never_back(
         east.write_group_positions(stage.group, {stage.source: GroupPosition(position)})
         assert checkpoints.tick().problems == ()
         assert offsets.tick().problems == ()
-        return west.group_positions(stage.group)[stage.copy].position
+        return positions_of(west, stage.group)[stage.copy].position
 
     assert after(3) == 13
     assert after(8) == 18
@@ -160,7 +161,7 @@ def test_a_group_with_members_on_the_target_is_left_to_them_until_they_are_gone(
     finally:
         consumer.close()
     wait_until(lambda: offsets.tick().done, "the group to be idle", timeout_seconds=60)
-    assert west.group_positions(stage.group)[stage.copy].position == 13
+    assert positions_of(west, stage.group)[stage.copy].position == 13
 
 
 def test_positions_are_written_without_leader_epochs(
@@ -181,7 +182,7 @@ def test_a_checkpoint_beyond_the_end_of_the_copy_is_a_problem_and_not_written(we
     report = GroupOffsetsTick(stage.settings, west, lambda: [beyond], *stage.records()).tick()
     (problem,) = report.problems
     assert "the checkpoint says 21, but the log ends at 20" in problem
-    assert west.group_positions(stage.group) == {}
+    assert positions_of(west, stage.group) == {}
 
 
 class Direction:
@@ -257,7 +258,7 @@ def test_between_two_flows_a_group_is_moved_home_by_what_it_has_read_and_not_by_
     def after_rounds() -> tuple[int, int]:
         for each in (outward, homeward, outward, homeward):
             each.round()
-        return east.group_positions(group)[source].position, west.group_positions(group)[copy].position
+        return positions_of(east, group)[source].position, positions_of(west, group)[copy].position
 
     with (
         closing(Direction(there, ends["east"], ends["west"])) as outward,
@@ -325,7 +326,7 @@ def anew(east: Cluster, west: Cluster, settings_of: Callable[[str], ClusterSetti
         east.write_group_positions(group, {source: GroupPosition(1000)})
         direction.round()
         assert (made.for_applications(), made.without_the_source().downstream) == (1000, 1000)
-        assert west.group_positions(group)[copy].position == 1000
+        assert positions_of(west, group)[copy].position == 1000
         yield made
 
 
@@ -336,7 +337,7 @@ def test_after_the_source_was_created_anew_a_group_that_read_the_old_one_passes_
     east.delete_topics([anew.source.topic])
     east.create_topics([NewTopic(anew.source.topic, 1, 1)])
     wait_until(
-        lambda: east.group_positions(anew.group), "the position to go", timeout_seconds=60, until=lambda some: not some
+        lambda: positions_of(east, anew.group), "the position to go", timeout_seconds=60, until=lambda some: not some
     )
     anew.write("west", anew.copy, 100)
     position = Position(100, 2100, 0, True, topic_id="new", target_id="old", target=anew.copy.topic, incarnation=1)
@@ -344,7 +345,7 @@ def test_after_the_source_was_created_anew_a_group_that_read_the_old_one_passes_
     assert anew.without_the_source().downstream == 1000
     anew.direction.round()
     assert (anew.for_applications(), anew.without_the_source().downstream) == (1000, 1000)
-    assert west.group_positions(anew.group)[anew.copy].position == 1000
+    assert positions_of(west, anew.group)[anew.copy].position == 1000
 
 
 def test_after_the_copy_was_created_anew_the_lower_checkpoint_counts_for_groups_and_applications(
@@ -362,10 +363,10 @@ def test_after_the_copy_was_created_anew_the_lower_checkpoint_counts_for_groups_
     # As long as no round has put it right, nobody is put where the old one says, though the log is long enough.
     assert anew.without_the_source().downstream == 100
     anew.direction.groups_only()
-    assert west.group_positions(anew.group) == {}
+    assert positions_of(west, anew.group) == {}
     anew.direction.round()
     assert (anew.for_applications(), anew.without_the_source().downstream) == (100, 100)
-    assert west.group_positions(anew.group)[anew.copy].position == 100
+    assert positions_of(west, anew.group)[anew.copy].position == 100
 
 
 def test_heartbeats_arrive_on_the_target(west: Cluster, stage: Stage) -> None:

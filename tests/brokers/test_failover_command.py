@@ -180,6 +180,7 @@ def site(
         made.engine.kill()
 
 
+@pytest.mark.long
 def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west: Cluster) -> None:
     """Before it one that cannot stop the applications, which leaves everything as it was."""
     site.await_work(site.alias)
@@ -270,6 +271,7 @@ def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west:
     assert (code, "is not failed over" in said.replace("\n", " ")) == (2, True)
 
 
+@pytest.mark.long
 def test_the_source_is_killed_and_every_group_goes_on_at_the_right_record(
     site: Site, shop: clusters.LabCluster
 ) -> None:

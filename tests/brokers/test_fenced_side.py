@@ -17,7 +17,7 @@ from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.state_record import state_topic
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.engine_pausing import EnginePausing
-from tests.brokers.command import FACTORS, mirror
+from tests.brokers.command import FACTORS, in_process, mirror
 from tests.brokers.copying import NewCopying, write
 
 
@@ -45,7 +45,7 @@ def test_who_writes_to_the_old_cluster_behind_a_failover_is_named_in_the_status_
     ends = ClusterEnds(settings, flow, EnginePausing(settings, awaits_open_ends=False), None)  # type: ignore[arg-type]
 
     def status(*options: str) -> tuple[int, dict[str, Any]]:
-        done = mirror("status", str(file), "--json", *options)
+        done = in_process("status", str(file), "--json", *options)
         (found,) = json.loads(done.stdout)["flows"]
         return done.returncode, found
 
@@ -66,7 +66,7 @@ def test_who_writes_to_the_old_cluster_behind_a_failover_is_named_in_the_status_
         "where": "elsewhere",
     }
     assert "failed over: the applications are on west" in found["reasons"][0]
-    ready = json.loads(mirror("readiness", str(file), "--json").stdout)
+    ready = json.loads(in_process("readiness", str(file), "--json").stdout)
     assert [(each["class"], each["where"]) for each in ready["differences"] if each["rule"] == "moved"] == [
         ("blocks", "elsewhere")
     ]

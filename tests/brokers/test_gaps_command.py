@@ -17,7 +17,8 @@ from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.waiting import wait_until
-from tests.brokers.command import address, mirror, status_of, write
+from tests.brokers.command import address, in_process, mirror, status_of, write
+from tests.spark.small import small_spark
 
 
 def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowledged(
@@ -49,7 +50,7 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         return sum(one["upstream_next"] for one in flow["partitions"] if one["topic"] == topic)
 
     def gaps(*argv: str) -> tuple[int, list[dict[str, Any]]]:
-        done = mirror("gaps", str(file), "--flow", "east->west", "--topic", topic, "--json", *argv)
+        done = in_process("gaps", str(file), "--flow", "east->west", "--topic", topic, "--json", *argv)
         assert done.stderr == ""
         return done.returncode, json.loads(done.stdout)
 
@@ -78,9 +79,9 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         assert [gap[name] for name in shown] == ["east->west", topic, 0, 10, 50, 40, "retention", True, None]
         assert (degraded["state"], copied(degraded)) == ("DEGRADED", 10)
         assert any("offsets 10 to 49" in reason and "mirror gaps FILE" in reason for reason in degraded["reasons"])
-        table = mirror("gaps", str(file), "--topic", topic)
+        table = in_process("gaps", str(file), "--topic", topic)
         assert "The copy is stopped." in " ".join(table.stdout.split())
-        assert mirror("gaps", str(file), "--acknowledge").returncode == 2
+        assert in_process("gaps", str(file), "--acknowledge").returncode == 2
         code, acknowledged = gaps("--acknowledge", "--reason", "a test", "--by", "ann")
         assert code == 0
         known = acknowledged[0]["acknowledged"]
@@ -95,7 +96,8 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         code, (passed,) = gaps()
         assert (code, passed["acknowledged"], passed["stops_the_copy"]) == (0, known, False)
         assert gaps("--acknowledge", "--reason", "again") == (0, [])
-        verified = json.loads(mirror("verify", str(file), "--json", timeout_seconds=180.0).stdout)
+        small_spark(tmp_path)
+        verified = json.loads(in_process("verify", str(file), "--json").stdout)
         (compared,) = verified["partitions"]
         assert (verified["verdict"], compared["upstream_start"], compared["records"]) == ("PASS", 50, 50)
         told = f"{topic}-0 10..49 acknowledged as lost on {known['at']} by ann (a test), not compared"

@@ -23,6 +23,9 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
 from tests.brokers.command import address, write
 
+# Building the environment is most of it.
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 # What the image is built of: files, and folders with a slash at the end.

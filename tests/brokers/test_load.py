@@ -30,6 +30,7 @@ from mirror.proof.log_reader import LogRange, gaps_of, log_rows, logs_frame, rea
 from mirror.proof.pairs import PartitionPair
 from mirror.proof.schemas import COMMITS_SCHEMA, READS_SCHEMA, SENDS_SCHEMA
 from mirror.waiting import wait_until
+from tests.brokers.copying import positions_of
 from tests.spark.small import small_spark
 
 SECONDS = 60.0
@@ -123,7 +124,7 @@ def test_ledger_logs_and_readers_agree(
         )
         for row in rows(tmp_path / "reads", READS)
     }
-    positions = {partition: each.position for partition, each in east.group_positions(group).items()}
+    positions = {partition: each.position for partition, each in positions_of(east, group).items()}
     assert positions == dict(east.offsets(partitions, "latest"))
 
     # What members write down of their commits is what the cluster knows, the last one included.

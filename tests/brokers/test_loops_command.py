@@ -23,8 +23,9 @@ from mirror.model.partition import TopicPartition
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.engine_pausing import EnginePausing
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, mirror, status_of
+from tests.brokers.command import FACTORS, in_process, mirror, status_of
 from tests.brokers.copying import Unique, ends_of, log_of, write
+from tests.spark.small import small_spark
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
 
@@ -114,7 +115,8 @@ def test_two_ways_under_one_name(left_right: list[ClusterSettings], tmp_path: Pa
         assert flow["foreign_writers"] == []
     for engine in engines:
         assert engine.terminate(60)
-    done = mirror("verify", str(files[0]), "--json", timeout_seconds=180.0)
+    small_spark(tmp_path)
+    done = in_process("verify", str(files[0]), "--json")
     assert done.returncode == 0, (done.stdout, done.stderr)
     (partition,) = json.loads(done.stdout)["partitions"]
     counted = {what: partition[what] for what in ("records", "missing", "extra", "reordered", "misplaced")}
@@ -142,8 +144,10 @@ def test_what_others_write_to_a_copy_with_an_unchanged_name_is_extra_while_nothi
         write(sides[1], topic, range(1000 + written * 3, 1003 + written * 3))
     assert engine.terminate(60)
 
+    small_spark(tmp_path)
+
     def verified(*options: str) -> tuple[str, int, int, list[str]]:
-        found = json.loads(mirror("verify", str(file), "--json", *options, timeout_seconds=180.0).stdout)
+        found = json.loads(in_process("verify", str(file), "--json", *options).stdout)
         (partition,) = found["partitions"]
         return found["verdict"], partition["extra"], partition["foreign"], partition["notes"]
 

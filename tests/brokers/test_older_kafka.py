@@ -16,7 +16,16 @@ from mirror.lab import jars, ports, runtime
 from mirror.lab.brokers import EmbeddedCluster, new_cluster_id, plan_layout
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.copying import NewCopying, assert_copied, can_tell, contents, ends_of, log_of, producer_to
+from tests.brokers.copying import (
+    NewCopying,
+    assert_copied,
+    can_tell,
+    contents,
+    ends_of,
+    log_of,
+    positions_of,
+    producer_to,
+)
 from tests.brokers.kinds import KINDS, PARTITIONS, fill, visible
 from tests.brokers.same_offsets_killed import assert_same_offsets_whatever_is_killed
 
@@ -138,7 +147,7 @@ def test_an_older_cluster_is_administered(older: Cluster) -> None:
     assert log_of(client, partition) == []
     (written,) = older.write_group_positions("billing", {partition: GroupPosition(0, "told")})
     assert written.problem is None
-    assert older.group_positions("billing") == {partition: GroupPosition(0, "told")}
+    assert positions_of(older, "billing") == {partition: GroupPosition(0, "told")}
     assert "billing" in {each.group for each in older.groups()}
 
 

@@ -23,8 +23,9 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.pause import Paused, Resumed, pause, resume
 from mirror.waiting import wait_until
-from tests.brokers.command import mirror
+from tests.brokers.command import in_process
 from tests.brokers.engines import PARTITIONS, Engines
+from tests.spark.small import small_spark
 
 
 def flow_of(engines: Engines) -> tuple[MirrorSettings, FlowSettings]:
@@ -63,7 +64,7 @@ def where_a_group_goes_on(engines: Engines, position: int) -> int:
         reader.commit(offsets=[at], asynchronous=False)
     finally:
         reader.close()
-    done = mirror("offsets", str(engines.file), "--group", f"readers-of-{engines.topic}", "--json")
+    done = in_process("offsets", str(engines.file), "--group", f"readers-of-{engines.topic}", "--json")
     (row,) = json.loads(done.stdout)
     assert (row["partition"], row["upstream"]) == (0, position)
     found: int = row["downstream"]
@@ -125,8 +126,9 @@ def test_nothing_is_appended_from_the_confirmation_of_a_pause_on_until_it_is_res
     assert (status["state"], status["pause_confirmed"], status["reasons"]) == ("PAUSED", True, [])
     assert [(each["topics"], each["by"]) for each in status["pauses"]] == [(None, "ann")]
     assert {each["is_paused"] for each in status["partitions"]} == {True}
-    assert mirror("plan", str(engines.file)).returncode == 0
-    verified = mirror("verify", str(engines.file), "--json")
+    assert in_process("plan", str(engines.file)).returncode == 0
+    small_spark(engines.directory)
+    verified = in_process("verify", str(engines.file), "--json")
     assert json.loads(verified.stdout)["verdict"] == "PASS", verified.stdout
     position = next(each for each in found.positions if each.source == TopicPartition(engines.topic, 0))
     assert where_a_group_goes_on(engines, engines.sent // PARTITIONS) <= position.downstream
@@ -314,7 +316,7 @@ def test_some_topics_are_paused_and_others_copied_and_the_command_says_so(
     engines.await_all()
 
     def command(*argv: str) -> tuple[int, str, str]:
-        done = mirror(*argv)
+        done = in_process(*argv)
         return done.returncode, done.stdout, done.stderr
 
     file = str(engines.file)

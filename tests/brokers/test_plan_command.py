@@ -12,7 +12,7 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition
-from tests.brokers.command import FACTORS, address, mirror
+from tests.brokers.command import FACTORS, address, in_process, mirror
 from tests.brokers.copying import delete_records, producer_to, write
 
 
@@ -29,10 +29,10 @@ def test_one_cluster_under_two_names_is_a_problem_of_the_plan(
 ) -> None:
     both = address(east_west, "west")
     file = write_file(tmp_path, {unique("shop").replace("-", ""): both, "west": both})
-    done = mirror("plan", str(file))
+    done = in_process("plan", str(file))
     assert done.returncode == 1, done.stderr
     assert "are the same cluster" in " ".join(done.stdout.split())
-    planned = mirror("plan", str(file), "--json")
+    planned = in_process("plan", str(file), "--json")
     assert planned.returncode == 1
     assert all("are the same cluster" in flow["problem"] for flow in json.loads(planned.stdout)["flows"])
 
@@ -55,7 +55,7 @@ def test_more_replicas_than_brokers_is_told_before_anything_is_created(
         assert f"{file}:6: {here}->{there}.{key}: " in said
         assert "has 1 broker" in said
         assert (set(east.topics()), set(west.topics())) == before
-        planned = mirror("plan", str(file), "--flow", f"{here}->{there}")
+        planned = in_process("plan", str(file), "--flow", f"{here}->{there}")
         assert planned.returncode == 1
         assert "problem" in planned.stdout
 
@@ -99,7 +99,7 @@ def test_the_plan_says_what_the_source_s_offsets_cost_and_which_partition_cannot
     ends = {here: client["bootstrap.servers"], there: target["bootstrap.servers"]}
     topics = f"topics = {plain}, {transactional}, {begun}"
     file = write_file(tmp_path, ends, topics, "mirror.offsets = same")
-    planned = mirror("plan", str(file), "--flow", f"{here}->{there}", "--json")
+    planned = in_process("plan", str(file), "--flow", f"{here}->{there}", "--json")
     assert planned.returncode == 1, planned.stderr
     (flow,) = json.loads(planned.stdout)["flows"]
     rows = {row["partition"]: row for row in flow["offsets"]}
@@ -111,8 +111,8 @@ def test_the_plan_says_what_the_source_s_offsets_cost_and_which_partition_cannot
     assert any("lets the flow write many markers" in note for note in flow["notes"])
     # The plan lets no more be padded than is allowed.
     limit = write_file(tmp_path, ends, f"topics = {plain}", "mirror.offsets = same", "mirror.offsets.pad.limit = 89")
-    refused = mirror("plan", str(limit), "--flow", f"{here}->{there}")
+    refused = in_process("plan", str(limit), "--flow", f"{here}->{there}")
     assert refused.returncode == 1
     assert "mirror.offsets.pad.limit is 89" in " ".join(refused.stdout.split())
     allowed = write_file(tmp_path, ends, f"topics = {plain}", "mirror.offsets = same", "mirror.offsets.pad.limit = 90")
-    assert mirror("plan", str(allowed), "--flow", f"{here}->{there}").returncode == 0
+    assert in_process("plan", str(allowed), "--flow", f"{here}->{there}").returncode == 0

@@ -21,6 +21,7 @@ from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, address, mirror
+from tests.brokers.copying import positions_of
 
 # Where the groups stand, in percent of the log.
 PLACES = (1.0, 10.0, 25.0, 50.0, 90.0, 99.9, 100.0)
@@ -55,7 +56,7 @@ class Readers:
         """Return how many records each group would read again, the mean of the partitions; None: it has no position."""
         found: dict[float, float | None] = {}
         for place in PLACES:
-            there = west.group_positions(self.group(place))
+            there = positions_of(west, self.group(place))
             behind = [
                 at - there[copy].position
                 for partition, at in self.positions(place).items()

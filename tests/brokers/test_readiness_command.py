@@ -24,7 +24,7 @@ from mirror.lab.processes import ManagedProcess
 from mirror.model.acl import EVERYBODY, Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, mirror, status_of
+from tests.brokers.command import FACTORS, in_process, mirror, status_of
 
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
 TOPIC, GROUP, COPY = "orders", "billing", "east.orders"
@@ -51,7 +51,7 @@ class Stage:
 
     def readiness(self, *options: str, file: Path | None = None) -> tuple[int, dict[str, Any]]:
         """Return the exit code and what the command says."""
-        done = mirror("readiness", str(file or self.file), "--flow", "east->west", "--json", *options)
+        done = in_process("readiness", str(file or self.file), "--flow", "east->west", "--json", *options)
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout)
 
@@ -203,7 +203,7 @@ def test_what_may_not_be_looked_at_is_told_with_the_right_and_never_ready(
     file.write_text(f"clusters = east, west\n{east}{lines}{FLOW}")
 
     def told() -> dict[str, Any]:
-        done = mirror("readiness", str(file), "--flow", "east->west", "--json")
+        done = in_process("readiness", str(file), "--flow", "east->west", "--json")
         assert done.returncode == 1
         return dict(json.loads(done.stdout or "{}"))
 

@@ -28,6 +28,7 @@ from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.recovery.shadow_groups import create_shadows, delete_shadows, find_shadows
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror
+from tests.brokers.copying import positions_of
 
 ROOT = Path(__file__).parents[2]
 _LIMITS = ReadLimits(records=30, seconds=12.0)
@@ -133,10 +134,10 @@ class _MovesOn:
 
     def __call__(self, doing: str, done: int, total: int) -> None:
         if self.stood is None:
-            self.stood = self.cluster.group_positions(self.group)
+            self.stood = positions_of(self.cluster, self.group)
         elif doing == "deleting shadow groups":
             wait_until(
-                lambda: self.cluster.group_positions(self.group),
+                lambda: positions_of(self.cluster, self.group),
                 f"a commit of {self.group}",
                 timeout_seconds=30,
                 until=lambda positions: positions != self.stood,
@@ -148,7 +149,7 @@ def test_shadows_of_groups_read_on_from_where_the_groups_stand_and_a_wrong_posit
 ) -> None:
     """The command as people run it; then positions made wrong by one record, either way; then what a crash leaves."""
     groups = f"{flowing.live}|{flowing.resting}"
-    before = east.group_positions(flowing.resting)
+    before = positions_of(east, flowing.resting)
 
     done = mirror("rehearse", str(flowing.file), "--group", groups, "--records", "30", "--json")
     found = json.loads(done.stdout)
@@ -162,7 +163,7 @@ def test_shadows_of_groups_read_on_from_where_the_groups_stand_and_a_wrong_posit
     )
     assert {row["problem"] for row in found["deleted"]} == {None}
     assert (find_shadows(east), find_shadows(west)) == ((), ())
-    assert east.group_positions(flowing.resting) == before
+    assert positions_of(east, flowing.resting) == before
     assert {flowing.live, flowing.resting}.isdisjoint(each.group for each in west.groups())
 
     planned = flowing.plan(group=flowing.resting)

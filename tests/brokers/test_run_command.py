@@ -19,7 +19,7 @@ from mirror.lab import ports, processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, address, mirror, status_of, write
+from tests.brokers.command import FACTORS, address, in_process, mirror, status_of, write
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_flow_asks_its_clusters_by_its_own_admin_settings(east_west: Lab, tmp_
     """CFG-089: here by an address of its own, at which nobody answers."""
     real = address(east_west, "east"), address(east_west, "west")
     more = f"east->west.enabled = true\neast->west.target.admin.bootstrap.servers = {nobody}\n"
-    done = mirror("plan", str(write(tmp_path / "file", *real, more)))
+    done = in_process("plan", str(write(tmp_path / "file", *real, more)))
     assert done.returncode == 3
     assert nobody in done.stderr
 
@@ -155,5 +155,5 @@ def test_a_killed_engine_leaves_no_gap_and_no_duplicate_and_a_told_one_ends_clea
             end = west.offsets([partition], "latest")[partition]
         values = [int(record.value or b"-1") for record in read_records(client, partition, 0, end)]
         assert values == list(range(number, sent, 2))
-    last = json.loads(mirror("status", str(file), "--json").stdout)
+    last = json.loads(in_process("status", str(file), "--json").stdout)
     assert last["flows"][0]["state"] == "STOPPED"

@@ -23,7 +23,7 @@ from mirror.lab.clusters import Lab, LabCluster
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import state_topic
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, address, mirror, status_of
+from tests.brokers.command import FACTORS, address, in_process, status_of
 from tests.brokers.copying import ends_of, write
 
 # As Kafka's own logs have it, so that whatever reads those reads this.
@@ -103,7 +103,7 @@ def test_a_first_run_is_told_line_by_line_and_ends_by_ctrl_c_as_by_sigterm(
         os.killpg(engine.pid, signal.SIGINT)
         assert engine.wait(60) == 0, log.read_text()
     assert lines_of(log)[-2:] == [("INFO", "engine", "stops: SIGINT"), ("INFO", "engine", "stopped")]
-    (said,) = json.loads(mirror("status", str(file), "--json").stdout)["flows"]
+    (said,) = json.loads(in_process("status", str(file), "--json").stdout)["flows"]
     assert (said["state"], said.keys()) == ("STOPPED", status_of(file)[0].keys() | {"fenced_side"})
 
 
@@ -273,7 +273,7 @@ def test_a_worker_without_the_transforms_module_and_a_router_that_came_later_are
         )
         assert state == "DEGRADED"
         assert all(any(reason.startswith(each) for reason in reasons) for each in wanted), reasons
-        shown = mirror("status", str(file), "--json").stdout
+        shown = in_process("status", str(file), "--json").stdout
         (one,) = (each for each in json.loads(shown)["flows"][0]["partitions"] if each["topic"] == routed)
         assert one["stopped"].startswith("it was copied to")
         engine.terminate()

@@ -18,7 +18,7 @@ from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_killed import read
 
 SAME = (
-    "mirror.offsets = same\nsync.group.offsets.enabled = true\nemit.checkpoints.interval.seconds = 1\n"
+    "mirror.offsets = same\nmirror.offsets.preview = true\nsync.group.offsets.enabled = true\nemit.checkpoints.interval.seconds = 1\n"
     "sync.group.offsets.interval.seconds = 1\nrefresh.groups.interval.seconds = 1\n"
 )
 HEAD = 1_000

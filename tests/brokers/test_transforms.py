@@ -26,9 +26,10 @@ from mirror.model.transforms.chain import Chain, ChainedTransform
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.command import address, mirror, status_of, write
+from tests.brokers.command import address, in_process, status_of, write
 from tests.brokers.copying import NewCopying
 from tests.brokers.copying import write as write_numbers
+from tests.spark.small import small_spark
 
 Unique = Callable[[str], str]
 
@@ -130,7 +131,8 @@ def test_a_changed_copy_is_whole_after_kill_9_and_groups_go_on_at_the_right_reco
         places[partition] = [each.offset for each in copies]
         # MirrorMaker creates the topic that is no longer written to, and so does this.
         assert log_of(clients["west"], west, TopicPartition(f"east.{topic}", partition.partition)) == []
-    verified = mirror("verify", str(file), "--json", timeout_seconds=180.0)
+    small_spark(tmp_path)
+    verified = in_process("verify", str(file), "--json")
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert json.loads(verified.stdout)["verdict"] == "PASS"
     # A position on a record, and one on a dropped record: its reader goes on with the next that is there.
@@ -139,7 +141,7 @@ def test_a_changed_copy_is_whole_after_kill_9_and_groups_go_on_at_the_right_reco
         east.write_group_positions(group, {partition: GroupPosition(position)})
         (found,) = [
             each
-            for each in json.loads(mirror("offsets", str(file), "--group", group, "--json").stdout)
+            for each in json.loads(in_process("offsets", str(file), "--group", group, "--json").stdout)
             if each["partition"] == partition.partition
         ]
         following = sum(each.offset < position for each in kept[partition])

@@ -31,7 +31,7 @@ from mirror.model.state_record import state_topic
 from mirror.model.verdict import Verdict
 from mirror.recovery.verify import verify_flow
 from mirror.waiting import wait_until
-from tests.brokers.command import mirror
+from tests.brokers.command import in_process, mirror
 from tests.brokers.copying import Copying, can_tell, ends_of, log_of, write
 from tests.brokers.engines import Engines
 from tests.brokers.java_copies import Java
@@ -171,7 +171,8 @@ def test_what_was_parked_filtered_or_left_out_is_told_apart_from_what_is_missing
     writer = LogWriter(client)
     writer.append(parked, 0, [(letters[0].key, letters[0].value, letters[0].headers, letters[0].timestamp)])
     writer.close()
-    done = mirror("verify", str(file), "--json")
+    small_spark(tmp_path)
+    done = in_process("verify", str(file), "--json")
     assert done.returncode == 0, (done.stdout, done.stderr)
     (found,) = [each for each in json.loads(done.stdout)["partitions"] if each["partition"] == one.partition]
     counts = ("records", "missing", "extra", "altered", "misplaced", "parked", "gaps", "filtered")
@@ -184,7 +185,6 @@ def test_what_was_parked_filtered_or_left_out_is_told_apart_from_what_is_missing
         ("filtered", 4, 5, None),
     ]
     faults.remove_first_records(client["bootstrap.servers"], TopicPartition(parked, 0), 2)
-    small_spark(tmp_path)
     told, _ = verify_flow(settings, load(file).clusters).partitions
     assert told.verdict is Verdict.FAIL
     found = told.as_json()
@@ -330,7 +330,7 @@ def test_what_somebody_else_wrote_behind_the_last_copied_record_is_extra_also_wh
     assert (told.partition, told.start, told.end, told.records) == (copying.pairs[other], recorded, recorded + 1, 1)
     assert told.is_unchecked
     assert "copied, and not on record" in told.reason
-    done = mirror("verify", str(file))
+    done = in_process("verify", str(file))
     assert done.returncode == 1
     assert "copied, and not on record" in " ".join(done.stdout.split())
 
@@ -426,9 +426,9 @@ def test_without_the_module_of_a_transform_the_state_is_told_and_the_copy_is_not
     copying.until_caught_up()
     mine = f"{copying.flow.flow}.transforms"
     file.write_text(f"{file.read_text()}{mine} = mine\n{mine}.mine.type = python:nowhere_at_all:f\n")
-    done = mirror("status", str(file), "--json")
+    done = in_process("status", str(file), "--json")
     assert done.returncode == 0, done.stderr
-    assert mirror("plan", str(file)).returncode == 2
+    assert in_process("plan", str(file)).returncode == 2
     small_spark(tmp_path)
     settings = load(file, applies_transforms=False)
     found = verify_flow(settings.enabled_flows[0], settings.clusters)

@@ -103,6 +103,7 @@ def test_the_other_moves_pass_on_practice_clusters(tmp_path: Path, runbook: str)
     at_ends_of_run(taken)
 
 
+@pytest.mark.long
 def test_a_migration_moves_group_by_group_and_leaves_nothing_behind(tmp_path: Path) -> None:
     taken, facts = practised(tmp_path, "migration")
     names = [each["name"] for each in facts["procedure_steps"]]

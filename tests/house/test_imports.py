@@ -15,6 +15,7 @@ PACKAGE = ROOT / "mirror"
 # What each room may import besides itself. A room is a folder of the package or a module beside the folders.
 MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
+    "asking": set(),
     "escaping": set(),
     "clock": set(),
     "tables": {"escaping"},
@@ -90,6 +91,7 @@ UPPER_ROOMS = (
 MAY_IMPORT["evidence"] = {"atomic_file", "model"}
 MAY_IMPORT["definition_files"] = {"evidence"}
 MAY_IMPORT["recovery"] = {
+    "asking",
     "same_offsets",
     "atomic_file",
     "waiting",
@@ -104,6 +106,7 @@ MAY_IMPORT["recovery"] = {
 }
 MAY_IMPORT["lab_applications"] = {"lab", "recovery"}
 MAY_IMPORT["drill"] = {
+    "asking",
     "terminal",
     "spark",
     "history",
@@ -142,6 +145,7 @@ MAY_IMPORT["history"] = {"parts", "model", "config", "kafka", "control", "eviden
 MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "history", "recovery"}
 MAY_IMPORT["cli"] = {"background_process", "extras", "lab", "drill", "scenario", "commands"}
 MAY_IMPORT["commands"] = {
+    "asking",
     "spark_conf",
     "history",
     "monitoring",

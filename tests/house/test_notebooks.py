@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import io
 import re
 import tokenize
@@ -121,6 +122,20 @@ def test_a_notebook_is_thin_and_clean(path: Path) -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_is_named_by_its_place_and_verb(path: Path) -> None:
     assert re.fullmatch(r"\d\d_[a-z][a-z_]*\.ipynb", path.name)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_what_a_notebook_imports_is_there(path: Path) -> None:
+    """Names that move are changed in modules by tools that do not read notebooks."""
+    cells = [cell for cell in nbformat.read(path, as_version=nbformat.NO_CONVERT).cells if cell.cell_type == "code"]
+    statements = [each for cell in cells for each in ast.walk(ast.parse(cell.source))]
+    wanted = [
+        (each.module or "", name.name) for each in statements if isinstance(each, ast.ImportFrom) for name in each.names
+    ]
+    assert wanted
+    for module, name in wanted:
+        found = importlib.import_module(module)
+        assert hasattr(found, name) or importlib.util.find_spec(f"{module}.{name}"), f"{module} has no {name}"
 
 
 def notebook(

@@ -28,7 +28,7 @@ from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS
-from tests.brokers.copying import log_of
+from tests.brokers.copying import log_of, positions_of
 
 # Java MirrorMaker takes half a minute to start all flows on a busy machine, and seconds to take up a new topic.
 PATIENCE_SECONDS = 300.0
@@ -254,5 +254,5 @@ class World:
 
     def position(self, group: str, topic: str, partition: int = 0, on: str = "backup") -> int | None:
         """Return where a group stands."""
-        found = self.clusters[on].group_positions(group).get(TopicPartition(topic, partition))
+        found = positions_of(self.clusters[on], group).get(TopicPartition(topic, partition))
         return None if found is None else found.position

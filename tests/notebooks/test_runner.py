@@ -162,7 +162,7 @@ def test_a_runbook_stops_at_the_first_step_that_does_not_pass_and_is_resumed_the
     assert (resumed.status, resumed.verdict, resumed.exit_status) == (RunStatus.COMPLETED, PASS, 0)
     assert told.lines[0] == "one:skip two:run three:run"
     assert [item.decision for item in resumed.steps] == [Decision.SKIP, Decision.RUN, Decision.RUN]
-    assert read_evidence(resumed.run).journal.is_intact
+    assert read_evidence(resumed.run).journal.problem is None
     events = [entry.event for entry in read_evidence(resumed.run).journal.entries]
     assert events.index(Event.POINT_OF_NO_RETURN) < events.index(Event.STEP_STARTED, events.index(Event.GATE_CHECKED))
     assert (resumed.run.notebooks / "earlier" / "two-1.ipynb").exists()

@@ -239,7 +239,7 @@ def test_of_a_million_records_that_are_as_they_were_none_is_looked_at() -> None:
     logs = Mirrored(source, edited(source, {}), WHOLE)
     found = by_bytes(pair_of(0, logs, (0, MILLION), (0, MILLION)), logs)
 
-    assert (found.amount.records, found.rest, found.target_backoff) == (MILLION, (), ())
+    assert (found.amount.records, found.rest, found.target_rest) == (MILLION, (), ())
 
 
 def holds_any(side: LogRange, header: Header) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from mirror import asking
 from mirror.cli import app
-from mirror.commands import failover
+from mirror.commands import consent, failover
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.recovery import procedure
@@ -21,6 +24,8 @@ from mirror.recovery.applications import Applications
 from mirror.recovery.move import Times
 from tests.unit.recovery.world import EAST, HOME, THERE, WEST, Killed, StandInApplications, StandInEnds, World
 
+# Before any test puts another one there.
+_APPLICATIONS = failover._applications
 SHAPE = ["verdict", "flow", "mode", "steps", "groups", "positions", "run_directory"]
 
 
@@ -100,22 +105,79 @@ def test_there_and_home_by_the_directory_of_the_failover(world: World, file: Pat
     assert (world.at_work, world.record) == ({EAST}, {})
 
 
-def test_without_a_terminal_and_without_yes_nothing_is_begun(world: World, file: Path, tmp_path: Path) -> None:
-    assert done(world, "failover", file, "--mode", "planned")[0] == 2
-    assert world.done == []
-    assert sorted(tmp_path.iterdir()) == [file]
-
-
-@pytest.mark.parametrize(("typed", "code"), [("east->west", 0), ("yes", 1), ("", 1)])
-def test_at_a_terminal_the_name_of_the_flow_is_typed(
-    world: World, file: Path, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
+@pytest.mark.parametrize("what", ["failover", "failback"])
+def test_without_somebody_who_agrees_and_in_a_dry_run_nothing_is_begun(
+    world: World, file: Path, tmp_path: Path, what: str
 ) -> None:
-    monkeypatch.setattr(failover.sys, "stdin", Terminal())
-    monkeypatch.setattr(failover.typer, "prompt", lambda *_, **__: typed)
+    options = ("--mode", "planned") if what == "failover" else ()
+    if what == "failback":
+        assert done(world, "failover", file, "--mode", "planned", "--yes")[0] == 0
+    before = deepcopy((world.done, world.record, world.paused, world.groups, sorted(tmp_path.rglob("*"))))
+    assert done(world, what, file, *options)[0] == 2
+    assert done(world, what, file, *options, "--dry-run")[0] == 0
+    code, told = done(world, what, file, *options, "--dry-run", "--json")
+    assert (code, told["verdict"], told["run_directory"]) == (0, "UNKNOWN", None)
+    assert (world.done, world.record, world.paused, world.groups, sorted(tmp_path.rglob("*"))) == before
+
+
+@pytest.mark.parametrize("what", ["failover", "failback"])
+@pytest.mark.parametrize(("typed", "code"), [("east->west", 0), ("yes", 1), ("", 1), (None, 1)])
+def test_at_a_terminal_the_name_of_the_flow_is_typed_and_in_time(
+    world: World, file: Path, monkeypatch: pytest.MonkeyPatch, what: str, typed: str | None, code: int
+) -> None:
+    options = ("--mode", "planned") if what == "failover" else ()
+    if what == "failback":
+        assert done(world, "failover", file, "--mode", "planned", "--yes")[0] == 0
+    before, asked = len(world.done), list[str]()
+
+    def prompt(question: str, **_: object) -> str:
+        asked.append(question)
+        if typed is None:
+            signal.pause()
+        return typed or ""
+
+    monkeypatch.setattr(consent.sys, "stdin", Terminal())
+    monkeypatch.setattr(asking.typer, "prompt", prompt)
+    monkeypatch.setattr(consent, "ANSWER_SECONDS", 60.0 if typed is not None else 0.2)
     with pytest.raises(SystemExit) as ended:
-        app(["failover", str(file), "--flow", "east->west", "--mode", "planned"])
+        app([what, str(file), "--flow", "east->west", *options])
     assert ended.value.code == code
-    assert bool(world.done) is (code == 0)
+    assert (len(world.done) > before) is (code == 0)
+    (question,) = asked
+    assert "Type east->west to go on" in question
+    assert ("No answer within 1 min is a no" if typed is not None else "No answer within 0.2 s is a no") in question
+
+
+@pytest.mark.parametrize(
+    ("is_interrupted", "said"), [(True, "The run stands where it is"), (False, "It stopped at stop")]
+)
+def test_a_question_about_the_applications_has_its_budget_and_ctrl_c_leaves_the_run_where_it_stands(
+    world: World,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_interrupted: bool,
+    said: str,
+) -> None:
+    asked: list[str] = []
+
+    def confirm(question: str, **_: object) -> bool:
+        asked.append(question)
+        if is_interrupted:
+            raise typer.Abort
+        return question.startswith("Start")
+
+    monkeypatch.setattr(failover, "_applications", _APPLICATIONS)
+    monkeypatch.setattr(consent.sys, "stdin", Terminal())
+    monkeypatch.setattr(asking.typer, "confirm", confirm)
+    monkeypatch.setattr(asking.typer, "prompt", lambda *_, **__: "east->west")
+    with pytest.raises(SystemExit) as ended:
+        app(["failover", str(file), "--flow", "east->west", "--mode", "planned", "--answer-within", "120"])
+    assert (ended.value.code, len(asked)) == (1, 1 if is_interrupted else 2)
+    assert "No answer within 2 min is a no: the run stops at this step" in asked[0]
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert (world.groups[WEST], bool(world.record)) == ({}, is_interrupted)
 
 
 def test_what_failed_says_where_it_stands_and_how_it_goes_on(world: World, file: Path, tmp_path: Path) -> None:

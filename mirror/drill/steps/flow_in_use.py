@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from mirror.asking import answered
 from mirror.config.resolving import load
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
@@ -135,7 +136,12 @@ class FlowInUse:
             return Commands.load(self.applications_file, str(along), (along.source, along.target))
         if self.by_hand is None or is_unattended():
             return Nobody("no file of commands was given as applications, and nobody is there to be asked")
-        return Person(lambda question: input(f"{question} [y/n] ").strip().lower() in {"y", "yes"}, now_ms)
+        return Person(_asked, now_ms)
+
+
+def _asked(question: str, seconds: float) -> bool | None:
+    typed = answered(lambda: input(f"{question} [y/n] "), seconds)
+    return None if typed is None else typed.strip().lower() in {"y", "yes"}
 
 
 def _quietly() -> AbstractContextManager[Watch]:

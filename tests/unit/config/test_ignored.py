@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
 
 GOOD = ("clusters = A, B", "A.bootstrap.servers = a:9092", "B.bootstrap.servers = b:9092", "A->B.enabled = true")
@@ -35,6 +36,18 @@ def test_a_key_without_effect_is_told_with_its_line(tmp_path: Path, lines: tuple
     """CFG-025, CFG-078, CFG-086, CFG-087."""
     (line,) = told(tmp_path, *lines)
     assert said in line
+
+
+def test_a_value_that_a_later_line_overrules_is_told_with_both_lines(tmp_path: Path) -> None:
+    """As in Java the last one holds."""
+    assert told(tmp_path, "A->B.topics = orders", "A->B.groups = x", "A->B.topics = bills", "A->B.groups = x") == (
+        "5: A->B.topics has no effect: line 7 gives it another value",
+    )
+
+
+def test_a_pattern_that_is_wrong_is_told_as_it_was_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"5: topics.exclude: .*unclosed character class near index 2 of '\[a'$"):
+        told(tmp_path, "topics.exclude = foo.*, [a")
 
 
 def test_what_is_read_is_not_told(tmp_path: Path) -> None:

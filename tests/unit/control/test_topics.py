@@ -149,6 +149,10 @@ def test_a_replication_factor_the_target_cannot_give_is_said_with_the_key_to_set
             "set replication.factor=1"
         ),
     )
+    for none in (0, -2):
+        nobody_has = flow_settings(f"east->west.replication.factor = {none}")
+        (problem,) = plan_topics(cluster("east", topic("orders")), cluster("west"), nobody_has).problems
+        assert problem.endswith(f"cannot have replication factor {none}: set replication.factor to 1 or more")
     broker_default = flow_settings("east->west.replication.factor = -1")
     assert plan_topics(cluster("east", topic("orders")), cluster("west"), broker_default).problems == ()
 

@@ -495,30 +495,32 @@ def test_the_position_says_under_which_leaders_the_copied_was_written() -> None:
     assert again.position.epochs == result.position.epochs
 
 
-def test_a_log_whose_leader_epochs_go_back_is_another_log() -> None:
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_log_whose_leader_epochs_go_back_is_another_log(epoch: int) -> None:
     """Nothing of it is copied before it is known which."""
     lane = new_lane()
-    take(lane, under(3, dense([record(0)])), under(1, dense([record(1)])))
+    take(lane, under(3, dense([record(0)])), under(epoch, dense([record(1)])))
     assert lane.is_lost
     assert lane.is_over
     assert len(send_all(lane, 0)) == 1
     result = lane.result()
     assert result.handover is not None
     assert (result.handover.position.upstream, result.handover.clean) == (1, False)
-    assert "epoch 1 behind epoch 3" in str(result.trouble)
+    assert f"epoch {epoch} behind epoch 3" in str(result.trouble)
 
 
-def test_a_target_that_appends_before_the_position_was_truncated() -> None:
+@pytest.mark.parametrize("end", [4, 9])
+def test_a_target_that_appends_before_the_position_was_truncated(end: int) -> None:
     """What it took there is not on the map, which stays in order; where it ended is handed over."""
     lane = new_lane(0, 10)
     take(lane, dense([large(0)]), dense([large(1)]))
     lane.stream.take()
-    lane.stream.answered(0, 4, "")
+    lane.stream.answered(0, end, "")
     assert not lane.stream.can_send(float("inf"))
     handover = lane.result().handover
     assert handover is not None
     assert (handover.position.upstream, handover.position.downstream, handover.runs) == (0, 10, ())
-    assert (handover.clean, handover.target_ended_at) == (False, 4)
+    assert (handover.clean, handover.target_ended_at) == (False, end)
 
 
 def test_a_gap_stops_a_strict_lane_until_it_is_acknowledged() -> None:

@@ -239,3 +239,71 @@ def test_a_notebook_finds_the_runbooks_beside_its_own_folder(tmp_path: Path, mon
     (tmp_path / "notebooks").mkdir()
     monkeypatch.chdir(tmp_path / "notebooks")
     assert runbooks_folder() == tmp_path / "runbooks"
+
+
+RUNBOOKS = sorted(path.stem.replace("_", "-") for path in (ROOT / "runbooks").glob("*.py"))
+OF_A_FLOW = [each for each in RUNBOOKS if each != "failover-drill"]
+# What is given for the parameters, and the one that the refusal names. FILE is a properties file of the flow e->w.
+WRONG = {
+    "no file": ((), "properties_file"),
+    "an empty file": (("properties_file=",), "properties_file"),
+    "no such file": (("properties_file=/nowhere/mirror.properties",), "properties_file"),
+    "no whole path": (("properties_file=mirror.properties",), "properties_file"),
+    "no such flow": (("properties_file=FILE", "flow=w->e"), "flow"),
+    "no flow at all": (("properties_file=FILE", "flow=nonsense"), "flow"),
+    "a file and practice": (("properties_file=FILE", "practice=true"), "properties_file"),
+    "a flow and practice": (("flow=e->w", "practice=true"), "flow"),
+    "neither true nor false": (("practice=",), "practice"),
+}
+WRONG_GROUPS = {
+    "no expression": (("properties_file=FILE", "groups=("), "groups"),
+    "none at all": (("properties_file=FILE", "groups="), "groups"),
+}
+WRONG_POSITIONS = {"of neither": (("practice=true", "positions=elsewhere"), "positions")}
+WRONG_APPLICATIONS = {
+    "no such commands": (("properties_file=FILE", "applications=/nowhere/shop.toml"), "applications"),
+    "commands without a whole path": (("properties_file=FILE", "applications=shop.toml"), "applications"),
+}
+
+
+def wrong_values() -> list[tuple[str, tuple[str, ...], str]]:
+    cases = []
+    for name in RUNBOOKS:
+        parameters = {each.name: each for each in find_runbook(name, ROOT / "runbooks").runbook.parameters}
+        cases.append((name, ("colour=blue",), "colour"))
+        practice = ("practice=true",) if "practice" in parameters else ()
+        for each in parameters.values():
+            if isinstance(each.default, int | float) and not isinstance(each.default, bool):
+                cases += [(name, (*practice, f"{each.name}={text}"), each.name) for text in ("", "-1", "many")]
+            if isinstance(each.default, float):
+                cases.append((name, (*practice, f"{each.name}=nan"), each.name))
+            if each.least > 0:
+                cases.append((name, (*practice, f"{each.name}=0"), each.name))
+        for column, known in (
+            (WRONG, "flow"),
+            (WRONG_GROUPS, "groups"),
+            (WRONG_APPLICATIONS, "applications"),
+            (WRONG_POSITIONS, "positions"),
+        ):
+            cases += [(name, *case) for case in column.values() if known in parameters]
+    return cases
+
+
+@pytest.mark.parametrize(("name", "given", "blamed"), wrong_values())
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)], ids=["run", "dry run"])
+def test_a_wrong_or_empty_parameter_is_bad_usage_before_anything_begins(
+    tmp_path: Path, name: str, given: tuple[str, ...], blamed: str, dry_run: tuple[str, ...]
+) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text("clusters=e,w\ne.bootstrap.servers=e:1\nw.bootstrap.servers=w:1\ne->w.enabled=true")
+    values = (option for each in given for option in ("-p", each.replace("FILE", str(file))))
+    status, said = invoke("run", name, "--runs-directory", tmp_path / "runs", *values, *dry_run)
+    assert (status, blamed in said) == (2, True), said
+    assert not (tmp_path / "runs").exists()
+    assert "Traceback" not in said
+
+
+def test_every_runbook_is_among_those_that_refuse() -> None:
+    assert len(RUNBOOKS) == 8
+    assert {name for name, *_ in wrong_values()} == set(RUNBOOKS)
+    assert {name for name, given, _ in wrong_values() if "flow=w->e" in given} == set(OF_A_FLOW)

@@ -136,6 +136,69 @@ def test_whoever_touches_the_evidence_is_named_and_the_run_is_neither_believed_n
     assert (gate.verdict is PASS) is said.endswith("parquet"), "gates look at all but the ledger"
 
 
+def swapped(one: Path, other: Path) -> None:
+    first, second = one.read_bytes(), other.read_bytes()
+    assert first != second
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+
+def with_journal_of(run: RunDirectory, other: RunDirectory) -> None:
+    run.journal.path.write_bytes(other.journal.path.read_bytes())
+
+
+def with_seal_of(run: RunDirectory, other: RunDirectory) -> None:
+    with_journal_of(run, other)
+    run.seal.write_bytes(other.seal.read_bytes())
+
+
+EXCHANGES: dict[str, tuple[Callable[[RunDirectory, RunDirectory], object], str]] = {
+    "two outcomes swapped": (
+        lambda run, _: swapped(run.outcome_path("one"), run.outcome_path("two")),
+        "evidence altered: outcomes/one.json",
+    ),
+    "two notebooks swapped": (
+        lambda run, _: swapped(run.notebooks / "one.ipynb", run.notebooks / "two.ipynb"),
+        "evidence altered: notebooks/two.ipynb",
+    ),
+    "two parts of the ledger swapped": (
+        lambda run, _: swapped(part(run, "one"), part(run, "two")),
+        "evidence altered: ledger/sends/one-0.parquet",
+    ),
+    "the journal of another run": (with_journal_of, "the journal does not hold"),
+    "the journal of another run, with its seal": (with_seal_of, "evidence altered: run.json"),
+    "no journal": (lambda run, _: run.journal.path.unlink(), "journal.jsonl"),
+    "no seal": (lambda run, _: run.seal.unlink(), "the run has not come to its end"),
+    "a seal of a shorter journal": (
+        lambda run, _: seal_end(run.seal, run.journal.read().entries[-2]),
+        "the run has not come to its end",
+    ),
+    "a seal that is none": (lambda run, _: run.seal.write_text("{"), "seal.json cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("exchange", "said"), EXCHANGES.values(), ids=EXCHANGES.keys())
+def test_a_run_that_passed_does_not_with_anything_exchanged(
+    run: RunDirectory, tmp_path: Path, exchange: Callable[[RunDirectory, RunDirectory], object], said: str
+) -> None:
+    other = RunDirectory.create(tmp_path / "others", "tiny", started_at=STARTED_AT)
+    steps = tuple(step_settings(each) for each in BOOK.steps)
+    write_json(other.run_json, RunSettings("tiny", "Another", "", STARTED_AT, {}, {}, {}, steps).as_json())
+    other.journal.append(Event.RUN_STARTED)
+    seal_files(other, [other.run_json])
+    for name in ("one", "two", "two"):
+        attempt(other, name, PASS)
+    end(other)
+    attempt(run, "two", PASS)
+    end(run)
+    assert judge(read_evidence(run)).verdict is PASS
+    exchange(run, other)
+
+    judgement = judge(read_evidence(run))
+    assert judgement.verdict in {FAIL, UNKNOWN}
+    assert any(said in reason for reason in judgement.reasons), judgement.reasons
+
+
 def test_an_outcome_that_no_step_has_written_is_not_believed(run: RunDirectory) -> None:
     write_json(run.outcomes / "three.json", Outcome("three", PASS).as_json())
 
@@ -171,7 +234,7 @@ def test_a_tail_that_was_cut_off_a_finished_run_is_noticed(run: RunDirectory, tm
     run.journal.path.write_text("".join(lines[:-cut]))
     said = f"journal.jsonl has lost its end: it had {len(lines)} entries, and has {len(lines) - cut}"
 
-    assert run.journal.read().is_intact, "the chain that is left is whole in itself"
+    assert run.journal.read().problem is None, "the chain that is left is whole in itself"
     assert read_sealed(run).problem == said
     assert JournalIntact().check(run).observed == said
     assert any(said in reason for reason in judge(read_evidence(run)).reasons)

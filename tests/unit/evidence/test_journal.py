@@ -33,7 +33,7 @@ def lines(journal: Journal) -> list[str]:
 def test_entries_are_read_back_as_they_were_written(journal: Journal) -> None:
     reading = journal.read()
 
-    assert reading.is_intact
+    assert reading.problem is None
     assert [entry.n for entry in reading.entries] == [1, 2, 3, 4, 5]
     assert reading.entries[1].event is Event.STEP_STARTED
     assert reading.entries[1].step == "one"
@@ -102,7 +102,7 @@ def test_lines_removed_from_the_end_show_in_the_head(journal: Journal) -> None:
     head = journal.read().head
     journal.path.write_text("".join(lines(journal)[:-1]), encoding="utf-8")
 
-    assert journal.read().is_intact
+    assert journal.read().problem is None
     assert journal.read().head != head
 
 
@@ -111,13 +111,13 @@ def test_a_torn_last_line_is_no_break_and_is_kept_by_the_next_entry(journal: Jou
         file.write('{"at":"2026-03-')
 
     assert journal.read().torn_tail == '{"at":"2026-03-'
-    assert journal.read().is_intact
+    assert journal.read().problem is None
 
     journal.append(Event.RUN_RESUMED)
 
     assert [entry.event for entry in journal.read().entries[-2:]] == [Event.JOURNAL_MENDED, Event.RUN_RESUMED]
     assert journal.read().entries[-2].facts == {"torn_line": '{"at":"2026-03-'}
-    assert journal.read().is_intact
+    assert journal.read().problem is None
 
 
 def test_nothing_is_chained_to_a_line_that_is_no_entry(journal: Journal) -> None:
@@ -135,7 +135,7 @@ def test_two_writers_extend_one_chain(journal: Journal) -> None:
     journal.append(Event.NOTE)
     other.append(Event.FAULT_HEALED, step="drill")
 
-    assert journal.read().is_intact
+    assert journal.read().problem is None
     assert len(journal.read().entries) == 8
 
 

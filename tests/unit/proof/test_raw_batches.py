@@ -72,7 +72,7 @@ def test_what_was_passed_on_is_equal_and_needs_no_look_at_its_records() -> None:
     found = compared(logs, pair_of(logs))
 
     assert found.amount == Amount(12, sum(len(content) for content, _ in logs.source.batches))
-    assert (found.rest, found.target_backoff, found.foreign) == ((), (), 0)
+    assert (found.rest, found.target_rest, found.foreign) == ((), (), 0)
     assert list(Runs(found.equal)) == [Run(0, 0, 12)]
     last, copied = logs.source.batches[-1][1], logs.copy.batches[-1][1]
     assert (found.last, found.target_last) == (Mark(8, 3, last.crc), Mark(8, 3, copied.crc))
@@ -110,7 +110,7 @@ def test_a_header_that_says_something_else_of_the_records_leaves_them_to_be_comp
 
     assert found.rest == ((4, 8),)
     assert found.amount.records == 8
-    assert len(found.target_backoff) == 1
+    assert len(found.target_rest) == 1
 
 
 def test_one_bit_is_found() -> None:
@@ -121,7 +121,7 @@ def test_one_bit_is_found() -> None:
     logs.copy.batches[2] = next(batch.batches(kept, 0, len(kept)))
     found = compared(logs, pair_of(logs))
 
-    assert (found.rest, found.target_backoff) == (((8, 12),), ((8, 12),))
+    assert (found.rest, found.target_rest) == (((8, 12),), ((8, 12),))
 
 
 def test_joined_and_cut_batches_are_left_and_nothing_around_them() -> None:
@@ -136,7 +136,7 @@ def test_joined_and_cut_batches_are_left_and_nothing_around_them() -> None:
     logs.record_run(17, logs.copy.mirror(logs.source.batches[-1][0]), 1)
     found = compared(logs, pair_of(logs))
 
-    assert (found.rest, found.target_backoff) == (((12, 17),), ((12, 17),))
+    assert (found.rest, found.target_rest) == (((12, 17),), ((12, 17),))
     assert found.amount.records == 13
 
 
@@ -145,7 +145,7 @@ def test_a_copy_that_is_not_where_the_map_says_is_left() -> None:
     logs.runs = [Run(0, 0, 4), Run(4, 5, 4), Run(8, 8, 4)]
     found = compared(logs, pair_of(logs))
 
-    assert (found.rest, found.target_backoff) == (((4, 8),), ((4, 8),))
+    assert (found.rest, found.target_rest) == (((4, 8),), ((4, 8),))
 
 
 @pytest.mark.parametrize("runs", [[Run(0, 0, 6), Run(8, 8, 4)], [Run(0, 0, 4), Run(6, 6, 6)]], ids=["end", "start"])
@@ -155,7 +155,7 @@ def test_a_batch_of_which_the_map_knows_only_a_part_is_left(runs: list[Run]) -> 
     logs.runs = runs
     found = compared(logs, pair_of(logs))
 
-    assert (found.rest, found.target_backoff) == (((4, 8),), ((4, 8),))
+    assert (found.rest, found.target_rest) == (((4, 8),), ((4, 8),))
     assert found.amount.records == 8
 
 
@@ -210,7 +210,7 @@ def test_batches_that_reach_beyond_the_range_are_left_as_far_as_they_lie_in_it()
     logs = three_batches()
     found = compared(logs, pair_of(logs, (1, 11), (1, 11)))
 
-    assert (found.rest, found.target_backoff) == (((1, 4), (8, 11)), ((1, 4), (8, 11)))
+    assert (found.rest, found.target_rest) == (((1, 4), (8, 11)), ((1, 4), (8, 11)))
     assert found.amount.records == 4
     assert compared(logs, pair_of(logs, (1, 11))).rest == ((1, 4), (8, 11))
     assert compared(logs, pair_of(logs, copy=(1, 11))).rest == ((0, 4), (8, 12))
@@ -221,7 +221,7 @@ def test_what_is_said_to_be_absent_is_looked_at() -> None:
     gap = Absence(AbsenceKind.GAP, 5, 6, "poison", acknowledged=False)
     found = compared(logs, pair_of(logs, absences=(gap,)))
 
-    assert (found.rest, found.target_backoff) == (((4, 8),), ((4, 8),))
+    assert (found.rest, found.target_rest) == (((4, 8),), ((4, 8),))
 
 
 def test_what_others_wrote_is_counted_where_they_may_write_and_left_where_not() -> None:
@@ -229,11 +229,11 @@ def test_what_others_wrote_is_counted_where_they_may_write_and_left_where_not() 
     logs.copy.append([record(1), record(2)], 0, SOMEBODY)
 
     shared = compared(logs, pair_of(logs, is_shared=True))
-    assert (shared.foreign, shared.target_backoff) == (2, ())
+    assert (shared.foreign, shared.target_rest) == (2, ())
     own = compared(logs, pair_of(logs))
-    assert (own.foreign, own.target_backoff) == (0, ((12, 14),))
+    assert (own.foreign, own.target_rest) == (0, ((12, 14),))
     half = compared(logs, pair_of(logs, copy=(0, 13), is_shared=True))
-    assert (half.foreign, half.target_backoff) == (0, ((12, 13),))
+    assert (half.foreign, half.target_rest) == (0, ((12, 13),))
 
 
 def test_before_the_flow_took_over_the_copies_are_those_of_java_mirrormaker_which_has_no_producer_id() -> None:
@@ -243,7 +243,7 @@ def test_before_the_flow_took_over_the_copies_are_those_of_java_mirrormaker_whic
         logs.record_run(first, logs.copy.append([record(first + number) for number in range(4)]), 4)
 
     taken_over = compared(logs, pair_of(logs, own_from=4))
-    assert (taken_over.amount.records, taken_over.rest, taken_over.target_backoff) == (4, ((4, 8),), ((4, 8),))
+    assert (taken_over.amount.records, taken_over.rest, taken_over.target_rest) == (4, ((4, 8),), ((4, 8),))
     assert compared(logs, pair_of(logs, own_from=5)).rest == ()
     assert compared(logs, pair_of(logs, own_from=8, is_shared=True)).rest == ()
 
@@ -261,11 +261,11 @@ def test_of_others_only_whole_batches_are_counted_by_their_headers() -> None:
     logs = three_batches()
     logs.copy.append([record(1), record(2), record(3)], 0, SOMEBODY)
     at_first = compared(logs, pair_of(logs, (12, 12), (12, 15), is_shared=True))
-    assert (at_first.foreign, at_first.target_backoff) == (3, ())
+    assert (at_first.foreign, at_first.target_rest) == (3, ())
     thin = changed(logs.copy.batches[-1][0], record_count=2)
     logs.copy.batches[-1] = next(batch.batches(thin, 0, len(thin)))
     found = compared(logs, pair_of(logs, is_shared=True))
-    assert (found.foreign, found.target_backoff) == (0, ((12, 15),))
+    assert (found.foreign, found.target_rest) == (0, ((12, 15),))
 
 
 def test_records_that_the_flow_does_not_copy_on_are_passed_over() -> None:
@@ -290,7 +290,7 @@ def test_what_compaction_has_emptied_or_thinned_out() -> None:
     for it, rest in ((thin, ((4, 8),)), (empty, ())):
         logs.source.batches[1] = next(batch.batches(it, 0, len(it)))
         found = compared(logs, pair_of(logs))
-        assert (found.rest, found.target_backoff) == (rest, ((4, 8),))
+        assert (found.rest, found.target_rest) == (rest, ((4, 8),))
     # Thinned out alike on both sides: the bytes do not say which offsets are left.
     for log, it in ((logs.source, thin), (logs.copy, thin_copy)):
         log.batches[1] = next(batch.batches(it, 0, len(it)))
@@ -309,7 +309,7 @@ def test_where_a_log_cannot_be_read_on_the_rest_is_left_and_what_was_found_stand
         comparison.compare(logs.source.batches, broken())
     found = comparison.found("west is gone")
 
-    assert (found.amount.records, found.rest, found.target_backoff) == (8, ((8, 12),), ((8, 12),))
+    assert (found.amount.records, found.rest, found.target_rest) == (8, ((8, 12),), ((8, 12),))
     assert (found.last, found.target_last, found.problem) == (None, None, "west is gone")
 
 
@@ -339,15 +339,15 @@ def test_every_record_is_either_found_equal_or_left_and_what_is_found_equal_is(
 
     originals, copies = content(logs.source, (start, end)), content(logs.copy, (first, last))
     rest = {each.offset for each in logs.source.records(found.rest)}
-    target_backoff = {each.offset for each in logs.copy.records(found.target_backoff)}
+    target_rest = {each.offset for each in logs.copy.records(found.target_rest)}
     of_others = {offset for offset, row in copies.items() if is_shared and row[-1] == SOMEBODY.producer_id}
 
     assert len(proven) == found.amount.records
     assert proven.keys() | rest == originals.keys()
     assert not proven.keys() & rest
-    assert set(proven.values()) | target_backoff | of_others == copies.keys()
-    assert not set(proven.values()) & target_backoff
-    assert len(of_others - target_backoff) == found.foreign
+    assert set(proven.values()) | target_rest | of_others == copies.keys()
+    assert not set(proven.values()) & target_rest
+    assert len(of_others - target_rest) == found.foreign
     assert all(originals[up][:4] == copies[down][:4] for up, down in proven.items())
     mapped = {run.upstream + index: run.downstream + index for run in logs.runs for index in range(run.length)}
     assert all(mapped[up] == down for up, down in proven.items())

@@ -187,22 +187,47 @@ def test_a_file_that_says_what_nobody_understands_is_refused_with_its_key(
 def test_a_person_answers_for_each_and_who_is_not_asked_has_not_seen() -> None:
     asked: list[str] = []
 
-    def ask(question: str) -> bool:
+    def ask(question: str, _: float) -> bool:
         asked.append(question)
         return "billing" not in question and "all" not in question.split()
 
     person = Person(ask, lambda: 12)
     assert isinstance(person.stop("east"), Done)
     reads = person.first_reads("west", ["audit", "billing"], 0)
-    assert reads["audit"] == Done("a person says that group audit reads on west", 12)
+    assert reads["audit"] == Done("a person says that group audit reads on west", 12, is_word=True)
     assert isinstance(reads["billing"], NotDone)
     assert person.first_reads("west", ["audit"], 0)["audit"] == reads["audit"]
-    everybody = Person(lambda _: True, lambda: 13).first_reads("west", ["audit", "billing"], 0)
+    everybody = Person(lambda *_: True, lambda: 13).first_reads("west", ["audit", "billing"], 0)
     assert {each.at_ms for each in everybody.values() if isinstance(each, Done)} == {13}
     assert ["east" in asked[0], "west" in asked[1]] == [True, True]
     nobody = Nobody()
     assert isinstance(nobody.start("west"), Unobserved)
     assert isinstance(nobody.first_reads("west", ["audit"], 0)["audit"], Unobserved)
+
+
+def test_a_question_says_how_long_an_answer_is_waited_for_and_no_answer_is_a_no() -> None:
+    asked: list[tuple[str, float]] = []
+
+    def nobody_answers(question: str, seconds: float) -> None:
+        asked.append((question, seconds))
+
+    person = Person(nobody_answers, lambda: 12, seconds=120.0)
+    answers = [
+        person.stop("east"),
+        person.start("west"),
+        person.first_write("west", 0),
+        *person.first_reads("west", ["audit", "billing"], 0).values(),
+        person.stop_part("east", "audit"),
+        person.start_part("west", None),
+        person.group_reads("west", "audit", 0),
+    ]
+    assert {type(each) for each in answers} == {NotDone}
+    assert all("nobody has said within 120 s" in str(each) for each in answers)
+    assert len(asked) == 7, "who does not answer for all groups is not asked for each"
+    assert {seconds for _, seconds in asked} == {120.0}
+    assert all("No answer within 2 min is a no" in question for question, _ in asked)
+    watching = [question for question, _ in asked if "the run goes on" in question]
+    assert [each.split()[0] for each in watching] == ["Has", "Do"]
 
 
 def test_a_file_that_is_not_there_is_named_once(tmp_path: Path) -> None:
@@ -223,9 +248,9 @@ def test_the_parts_that_a_migration_moves_have_commands_of_their_own(tmp_path: P
     assert isinstance(nobody, Unobserved)
     assert "has no start_producers command for east" in nobody.why
     asked: list[str] = []
-    person = Person(lambda question: not asked.append(question), lambda: 7)
+    person = Person(lambda question, _: not asked.append(question), lambda: 7)
     assert person.stop_part("east", "audit") == Done(
-        "a person says that the applications of group audit on east are stopped", 7
+        "a person says that the applications of group audit on east are stopped", 7, is_word=True
     )
     assert person.group_reads("west", "audit", 0).at_ms == 7  # type: ignore[union-attr]
     assert asked[0].startswith("Stop the applications of group audit on east, and nothing else")

@@ -295,3 +295,36 @@ def test_positions_that_are_not_exact_are_told_before_the_group_is_started(tmp_p
     results = replace(planned, move=move).carry_out(lambda _: None)
     (told,) = [each.result.detail for each in results if each.name == "audit: positions"]
     assert "some records may be read again: orders-0" in told
+
+
+@dataclass(frozen=True)
+class Asked(TownApplications):
+    """Applications of which a person says of every group that it is at work."""
+
+    def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:
+        super().group_reads(cluster, group, since_ms)
+        return Done("a person says so", since_ms + 1, is_word=True)
+
+
+def test_a_group_that_is_said_to_be_at_work_and_shows_nothing_of_it_holds_up_those_behind_it(tmp_path: Path) -> None:
+    world = Town(resting={"audit": "it has no member on west"})
+    planned = migration(world, tmp_path)
+    asked = replace(planned, move=replace(planned.move, applications=Asked(world)))
+    results = asked.carry_out(lambda _: None)
+    assert (results[-1].name, results[-1].result.verdict) == ("audit: reads", Verdict.FAIL)
+    assert "a person says so, but it has no member on west" in results[-1].result.detail
+    assert world.places["billing"] == EAST
+    world.resting.clear()
+    assert_there(world, asked.carry_out(lambda _: None))
+
+
+def test_by_a_word_on_record_the_migration_goes_on_and_is_no_pass_until_the_group_shows_it(tmp_path: Path) -> None:
+    world = Town(resting={"audit": "it has no member on west"})
+    results = idle_one(world, tmp_path, audit=Word("carla", 5_000))
+    unknown = [each for each in results if each.result.verdict is Verdict.UNKNOWN]
+    assert [each.name for each in unknown] == ["audit: reads"]
+    assert "carla" in unknown[0].result.detail
+    assert "but it has no member on west" in unknown[0].result.detail
+    assert set(world.places.values()) == {WEST}
+    world.resting.clear()
+    assert_there(world, idle_one(world, tmp_path, audit=Word("carla", 5_000)))

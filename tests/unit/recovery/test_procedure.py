@@ -21,11 +21,11 @@ from mirror.model.failover import Phase
 from mirror.model.position import Position
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
-from mirror.recovery.applications import Answer, Nobody, NotDone
+from mirror.recovery.applications import Answer, Done, Nobody, NotDone
 from mirror.recovery.denying import Denied
 from mirror.recovery.failback import look_home, steps_home
 from mirror.recovery.failover import DETECT, Mode, look_ahead, steps_of
-from mirror.recovery.flow_ends import Copied
+from mirror.recovery.flow_ends import Copied, Ends
 from mirror.recovery.group_moves import MovePlan, Unmoved
 from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
@@ -1032,3 +1032,70 @@ def test_what_could_not_be_taken_back_once_is_taken_back_by_the_next_attempt(tmp
     again = {each.name: each.result.verdict for each in take_back(steps, journal)}
     assert again == {"back: deny writes": Verdict.PASS, "back: begin": Verdict.PASS}
     assert (denying.is_denied, world.record) == (False, {})
+
+
+@dataclass(frozen=True)
+class Asked(StandInApplications):
+    """Applications of which nobody but a person tells anything, who says yes to everything."""
+
+    is_right: bool = True
+
+    def stop(self, cluster: str) -> Answer:
+        if self.is_right:
+            self.world.at_work.discard(cluster)
+        return Done("a person says so", 50, is_word=True)
+
+    def first_write(self, cluster: str, since_ms: int) -> Answer:
+        return Done("a person says so", 51, is_word=True)
+
+    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:
+        return dict.fromkeys(groups, Done("a person says so", 52, is_word=True))
+
+
+def said_yes(world: World, directory: Path, mode: Mode, *, is_right: bool = True) -> dict[str, StepResult]:
+    move = replace(move_of(world, directory, mode=mode), applications=Asked(world, is_right=is_right))
+    move = replace(move, times=replace(move.times, quiet=0.05))
+    steps = steps_of(mode, move, StandInEnds(world, HOME.flow))
+    results = carry_out(steps, Journal(directory / "journal.jsonl"), goes_back=mode is Mode.PLANNED)
+    return {each.name: each for each in results}
+
+
+def test_a_yes_that_the_clusters_bear_out_is_a_pass_and_the_first_write_was_when_they_show_it(tmp_path: Path) -> None:
+    found = said_yes(World(), tmp_path, Mode.PLANNED)
+    assert {each.result.verdict for each in found.values()} == {Verdict.PASS}
+    assert found["first write"].result.facts["first_at_ms"] == 100 + 3, "and not when it was said"
+    assert found["first reads"].result.facts["first_at_ms"] == {"audit": 52}
+
+
+def test_a_yes_that_the_standby_does_not_show_is_unknown_and_is_asked_for_again(tmp_path: Path) -> None:
+    world = World(shows_writes=False, resting={"audit": "it has no member on west"})
+    found = said_yes(world, tmp_path, Mode.PLANNED)
+    unknown = {name: each.result.detail for name, each in found.items() if each.result.verdict is not Verdict.PASS}
+    assert list(unknown) == ["first write", "first reads"]
+    assert "a person says so, but no topic" in unknown["first write"]
+    assert "a person says so, but it has no member on west" in unknown["first reads"]
+    world.shows_writes, world.resting = True, {}
+    again = said_yes(world, tmp_path, Mode.PLANNED)
+    assert {each.result.verdict for each in again.values()} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize("mode", [Mode.PLANNED, Mode.CUT_OFF])
+def test_who_says_too_early_that_everything_is_stopped_is_told_who_still_writes(mode: Mode, tmp_path: Path) -> None:
+    world = World()
+    found = said_yes(world, tmp_path, mode, is_right=False)
+    (failed,) = [each for each in found.values() if each.result.verdict is Verdict.FAIL]
+    assert failed.name == ("fence" if mode is Mode.PLANNED else "stop")
+    assert "somebody still writes to east: orders-0 grew" in failed.result.detail
+    assert (world.at_work, world.paused, world.groups[WEST]) == ({EAST}, set(), {})
+
+
+def test_where_the_source_cannot_be_asked_a_yes_about_it_stands(tmp_path: Path) -> None:
+    class Away(StandInEnds):
+        def ends(self) -> Ends:
+            raise ClusterError(EAST, "looking", "no broker answers")
+
+    world = World()
+    ends = Away(world, THERE.flow)
+    move = replace(move_of(world, tmp_path, mode="cut-off"), ends=ends, record=ends, applications=Asked(world))
+    results = carry_out(steps_of(Mode.CUT_OFF, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=False)
+    assert {each.name: each.result.verdict for each in results}["stop"] is Verdict.PASS

@@ -85,15 +85,23 @@ class Admin:
     def offsets(self, partitions: Collection[TopicPartition], where: str) -> Found[TopicPartition, int]:
         return Found(dict.fromkeys(partitions, {"earliest": 0, "latest": 100}[where]))
 
-    def write_group_positions(
-        self, group: str, positions: Mapping[TopicPartition, GroupPosition]
-    ) -> tuple[ItemResult, ...]:
-        self.written[group] = dict(positions)
-        return tuple(ItemResult(str(each), self.problems.get((group, each))) for each in positions)
+    def write_positions_of_groups(
+        self, wanted: Mapping[str, Mapping[TopicPartition, GroupPosition]]
+    ) -> dict[str, list[ItemResult]]:
+        self.written |= {group: dict(positions) for group, positions in wanted.items()}
+        return self._results(wanted)
 
-    def delete_group_positions(self, group: str, partitions: Collection[TopicPartition]) -> tuple[ItemResult, ...]:
-        self.deleted[group] = list(partitions)
-        return tuple(ItemResult(str(each), self.problems.get((group, each))) for each in partitions)
+    def delete_positions_of_groups(
+        self, wanted: Mapping[str, Collection[TopicPartition]]
+    ) -> dict[str, list[ItemResult]]:
+        self.deleted |= {group: list(partitions) for group, partitions in wanted.items()}
+        return self._results(wanted)
+
+    def _results(self, wanted: Mapping[str, Collection[TopicPartition]]) -> dict[str, list[ItemResult]]:
+        return {
+            group: [ItemResult(str(each), self.problems.get((group, each))) for each in partitions]
+            for group, partitions in wanted.items()
+        }
 
 
 @pytest.fixture

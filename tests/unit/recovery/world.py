@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from mirror.recovery.move import Move, Times
 from mirror.recovery.probing import Gone, StillThere
 from mirror.recovery.recent_writers import Writers
 from mirror.recovery.rewritten import Rewritten
+from mirror.recovery.seen_at_work import Placed
 from tests.unit.config.files import flows_of
 
 EAST, WEST = "east", "west"
@@ -61,6 +62,9 @@ class World:
     open_transactions: tuple[str, ...] = ()
     is_probing: bool = False
     planned_while_probing: list[bool] = field(default_factory=list)
+    # Who shows nothing of being at work where it was moved to, and whether a write is seen there.
+    resting: dict[str, str] = field(default_factory=dict)
+    shows_writes: bool = True
     stubborn: set[str] = field(default_factory=set)
     done: list[str] = field(default_factory=list)
     calls: int = 0
@@ -139,6 +143,15 @@ class StandInEnds:
     def members(self, groups: Sequence[str]) -> Sequence[str]:
         self.world.call()
         return [f"group {each}" for each in groups if self.flow.source in self.world.at_work]
+
+    def first_written(self, since_ms: int) -> int | None:
+        self.world.call()
+        return since_ms + 3 if self.world.shows_writes else None
+
+    def resting(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
+        self.world.call()
+        assert all(placed[group] for group in groups), "it is told where they were put"
+        return {group: self.world.resting[group] for group in groups if group in self.world.resting}
 
     def plan_groups(self, *, ask_source: bool) -> MovePlan:
         self.world.call()

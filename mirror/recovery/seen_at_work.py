@@ -1,0 +1,92 @@
+"""Whether applications are at work on the cluster that they were moved to, as it tells itself.
+
+A person's word for that is checked by it. What the cluster does not show is not thereby untrue, and is not observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mirror.kafka.channel import Channel, offsets_request
+from mirror.kafka.cluster import Cluster
+from mirror.model.partition import TopicPartition
+from mirror.recovery.applications import Answer, Done, Unobserved
+
+Placed = Mapping[str, Mapping[TopicPartition, int]]
+"""Where groups were put, by group and partition of the target."""
+
+
+def checked_write(answer: Answer, cluster: str, first_written: Callable[[], int | None]) -> Answer:
+    """Return what is known of a first write: at the moment that the cluster tells, where a person says there was one.
+
+    ``first_written`` asks the cluster when it first accepted one; None: none is seen.
+    """
+    if not isinstance(answer, Done) or not answer.is_word:
+        return answer
+    at_ms = first_written()
+    if at_ms is None:
+        return Unobserved(f"{answer.detail}, but no topic of the flow has a record there from behind the cut")
+    return Done(f"{answer.detail}, and {cluster} shows it", at_ms)
+
+
+def checked_reads(
+    answers: Mapping[str, Answer], resting: Callable[[Collection[str]], Mapping[str, str]]
+) -> Mapping[str, Answer]:
+    """Return what is known of groups that read, where a person says so of some.
+
+    ``resting`` asks the cluster which groups show nothing of that, and returns, for people, what of each it shows.
+    """
+    said = [group for group, each in answers.items() if isinstance(each, Done) and each.is_word]
+    idle = resting(said) if said else {}
+    return {
+        group: Unobserved(f"{each.detail}, but {idle[group]}")
+        if group in idle and isinstance(each, Done)
+        else replace(each, is_word=False)
+        if isinstance(each, Done)
+        else each
+        for group, each in answers.items()
+    }
+
+
+def first_write(channel: Channel, partitions: Sequence[TopicPartition], since_ms: int) -> int | None:
+    """Return the timestamp of the first record that partitions have of that time or later; None: they have none.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if that cannot be told of a partition, and no other one has a record.
+    """
+
+    def ask(node: int, led: Sequence[TopicPartition]) -> Iterable[tuple[TopicPartition, int, int]]:
+        return _timestamps(channel.call(offsets_request(led, since_ms), node))
+
+    found, untold = channel.ask_leaders("first writes", partitions, ask)
+    times = [at_ms for at_ms in found.values() if at_ms >= 0]
+    if not times and untold:
+        raise next(iter(untold.values()))
+    return min(times, default=None)
+
+
+def _timestamps(answer: Any) -> Iterator[tuple[TopicPartition, int, int]]:
+    for topic in answer.topics:
+        for entry in topic.partitions:
+            yield TopicPartition(topic.name, entry.partition_index), entry.error_code, entry.timestamp
+
+
+def resting_groups(cluster: Cluster, groups: Collection[str], placed: Placed) -> dict[str, str]:
+    """Return the groups without a member, and with no other position than where they were put; for people, how so.
+
+    A group of which the cluster does not tell is none of them.
+    """
+    members = cluster.describe_groups(groups)
+    empty = [group for group, each in members.items() if not each.is_active]
+    positions = cluster.positions_of_groups(empty) if empty else {}
+    found = {}
+    for group in empty:
+        at = {each: known.position for each, known in positions[group].items()} if group in positions else None
+        put = placed.get(group, {})
+        if at is not None and at.items() <= put.items():
+            found[group] = f"it has no member on {cluster.alias}, and stands where it was put"
+    return found

@@ -1,0 +1,60 @@
+"""What a cluster tells of applications at work on it: the first write since a moment, and groups that show nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+import confluent_kafka
+
+from mirror.config.settings import ClusterSettings
+from mirror.control.tick import now_ms
+from mirror.kafka.channel import Channel
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
+from mirror.model.partition import TopicPartition
+from mirror.recovery.seen_at_work import first_write, resting_groups
+from mirror.waiting import wait_until
+
+
+def test_the_first_write_since_a_moment_is_told_by_its_time(
+    west: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str]
+) -> None:
+    topic, cut = unique("orders"), now_ms()
+    west.create_topics([NewTopic(topic, 2, 1)])
+    partitions = [TopicPartition(topic, number) for number in range(2)]
+    client = dict(settings_of("west").client)
+    producer = confluent_kafka.Producer(client)
+    producer.produce(topic, b"before", partition=0, timestamp=cut - 5)
+    assert producer.flush(60) == 0
+    with closing(Channel("west", client)) as channel:
+        assert first_write(channel, partitions, cut) is None
+        for at in (9, 7):
+            producer.produce(topic, b"behind", partition=1, timestamp=cut + at)
+        assert producer.flush(60) == 0
+        assert first_write(channel, partitions, cut) in (cut + 7, cut + 9), "the first in the log, or the earliest"
+        assert first_write(channel, partitions[:1], cut) is None
+        assert first_write(channel, [], cut) is None
+
+
+def test_a_group_without_a_member_that_stands_where_it_was_put_shows_nothing(
+    west: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str]
+) -> None:
+    topic = unique("orders")
+    west.create_topics([NewTopic(topic, 1, 1)])
+    partition = TopicPartition(topic, 0)
+    idle, read, member, unheard_of = (unique(word) for word in ("idle", "read", "member", "unheard-of"))
+    for group in (idle, read, member):
+        west.write_group_positions(group, {partition: GroupPosition(0)})
+    placed = {group: {partition: 0} for group in (idle, read, member)}
+    west.write_group_positions(read, {partition: GroupPosition(3)})
+    client = dict(settings_of("west").client)
+    consumer = confluent_kafka.Consumer({**client, "group.id": member, "enable.auto.commit": False})
+    try:
+        consumer.subscribe([topic])
+        wait_until(lambda: consumer.poll(0.5) or consumer.assignment(), "the member", timeout_seconds=120)
+        found = resting_groups(west, [idle, read, member, unheard_of], placed)
+    finally:
+        consumer.close()
+    assert set(found) == {idle, unheard_of}
+    assert "no member on west" in found[idle]
