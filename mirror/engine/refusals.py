@@ -50,6 +50,9 @@ def not_reachable(path: Path, problem: ClusterUnreachable | ConnectionFailed) ->
 def unusable(path: Path, problem: UnsupportedSetting) -> ConfigError:
     """Return what is wrong with a client property of a cluster, with its place in the file."""
     line, key = place_of(path, problem.alias, problem.key) if problem.alias else (None, problem.key)
+    if line is None and problem.alias and problem.key.startswith(("sasl.", "ssl.")):
+        # A key that is missing is missed by what the protocol asks for.
+        line, _ = place_of(path, problem.alias, "security.protocol")
     return ConfigError(path, line, key, problem.said)
 
 

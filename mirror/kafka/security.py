@@ -354,12 +354,17 @@ def _run_tool(argv: list[str], key: str, location: str, environment: Mapping[str
 
 # --- SASL --------------------------------------------------------------------------------------------------------
 
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
+
 
 def _sasl_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     mechanism = properties.get("sasl.mechanism", "GSSAPI").strip()
     for handler in ("sasl.client.callback.handler.class", "sasl.login.class"):
         if properties.get(handler):
             raise UnsupportedSetting(handler, properties[handler], "Java classes cannot be loaded here; remove the key")
+    if mechanism not in _MECHANISMS:
+        *others, last = _MECHANISMS
+        raise UnsupportedSetting("sasl.mechanism", mechanism, f"expected {', '.join(others)} or {last}")
     options = _login(properties).options
     if mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
         _refuse_login_handler(properties)
@@ -379,11 +384,7 @@ def _sasl_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
             )
         service = properties.get("sasl.kerberos.service.name") or options.get("serviceName", "kafka")
         return {"sasl_mechanism": mechanism, "sasl_kerberos_name": KerberosLogin.of(service, options)}
-    if mechanism == "OAUTHBEARER":
-        return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": _token_provider(properties, options)}
-    raise UnsupportedSetting(
-        "sasl.mechanism", mechanism, "expected PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or OAUTHBEARER"
-    )
+    return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": _token_provider(properties, options)}
 
 
 def _refuse_login_handler(properties: Mapping[str, str]) -> None:

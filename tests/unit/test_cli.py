@@ -270,6 +270,21 @@ def test_a_login_that_cannot_be_read_is_told_with_its_place_in_the_file(tmp_path
 
 
 @pytest.mark.parametrize(
+    ("mechanism", "said"), [("PLAIN", ":5: east.sasl.jaas.config: "), ("SCRAM-256", ":6: east.sasl.mechanism: ")]
+)
+def test_a_login_that_is_missing_is_told_where_it_is_asked_for_and_a_wrong_mechanism_first(
+    tmp_path: Path, mechanism: str, said: str
+) -> None:
+    file = tmp_path / "w2.properties"
+    file.write_text(
+        "clusters=east,west\neast.bootstrap.servers=e:1\nwest.bootstrap.servers=w:1\neast->west.enabled=true\n"
+        f"east.security.protocol=SASL_PLAINTEXT\neast.sasl.mechanism={mechanism}\n"
+    )
+    done = CliRunner().invoke(app, ["plan", str(file)])
+    assert (done.exit_code, " ".join(done.stderr.split()).startswith(f"{file}{said}")) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
     "problem",
     [
         ClusterUnreachable("west", "w:1", "connection refused"),
