@@ -34,6 +34,8 @@ from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, address
 from tests.brokers.copying import positions_of
 
+pytestmark = pytest.mark.long
+
 
 @dataclass(frozen=True)
 class Site:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
@@ -19,6 +21,7 @@ from tests.brokers.command import FACTORS, mirror, status_of
 from tests.brokers.copying import Unique, ends_of, log_of, write
 
 
+@pytest.mark.long
 def test_an_engine_that_begins_with_its_source_dead_confirms_a_pause_and_copies_on_once_it_is_back(
     settings_of: Callable[[str], ClusterSettings], unique: Unique, tmp_path: Path, mortal: LabCluster
 ) -> None:

@@ -64,6 +64,7 @@ def properties(path: Path, target: dict[str, str]) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_what_a_user_may_not_do_on_the_target_is_named_and_can_be_taken_back(
     west: EmbeddedCluster, tmp_path: Path, unique: Callable[[str], str]
 ) -> None:

@@ -29,6 +29,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     clusters.down(tmp_path / "lab")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "faults",
     [

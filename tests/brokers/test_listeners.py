@@ -375,6 +375,7 @@ def short_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.long
 def test_an_engine_leaves_its_passwords_nowhere(
     doors: Doors,
     settings_of: Callable[[str], ClusterSettings],
@@ -458,6 +459,7 @@ def reviewed(file: Path, runs: Path) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_mirror_legacy_leaves_its_passwords_nowhere(
     doors: Doors,
     settings_of: Callable[[str], ClusterSettings],

@@ -66,6 +66,7 @@ def left_right(tmp_path: Path) -> Iterator[list[ClusterSettings]]:
     clusters.down(directory, discard_data=True)
 
 
+@pytest.mark.long
 def test_two_ways_under_one_name(left_right: list[ClusterSettings], tmp_path: Path) -> None:
     """One engine a flow, each with a file of its own, as on two machines; one is killed under load and started again."""
     names, sides = ["left", "right"], left_right

@@ -82,6 +82,7 @@ def test_a_key_goes_where_javas_producer_puts_it_and_the_end_is_flushed_and_comm
     assert "--queue.size: " in process.log_path.read_text()
 
 
+@pytest.mark.long
 def test_processes_share_the_group_and_a_killed_one_loses_nothing(
     mirror: OldMirror, unique: Callable[[str], str]
 ) -> None:
@@ -115,6 +116,7 @@ def test_processes_share_the_group_and_a_killed_one_loses_nothing(
             assert of_one == sorted(of_one)
 
 
+@pytest.mark.long
 def test_a_record_that_the_target_refuses_ends_everything_or_is_skipped_and_told(
     mirror: OldMirror, unique: Callable[[str], str]
 ) -> None:

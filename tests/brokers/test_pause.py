@@ -172,6 +172,7 @@ def test_a_pause_is_confirmed_and_honoured_within_two_seconds_on_a_machine_with_
     assert first.terminate(60)
 
 
+@pytest.mark.long
 def test_a_leader_that_was_frozen_before_the_pause_appends_nothing_when_it_thaws(engines: Engines) -> None:
     first = engines.running["first"] = engines.start()
     engines.send(1_000)
@@ -194,6 +195,7 @@ def test_a_leader_that_was_frozen_before_the_pause_appends_nothing_when_it_thaws
     assert first.terminate(60)
 
 
+@pytest.mark.long
 def test_with_no_engine_the_wish_is_on_record_for_the_next_one_and_the_positions_of_a_clean_stop_are_final(
     engines: Engines,
 ) -> None:
@@ -244,6 +246,7 @@ def test_what_was_written_during_a_pause_is_copied_also_where_a_copy_begins_at_t
     assert first.terminate(60)
 
 
+@pytest.mark.long
 def test_a_pause_outlives_the_loss_of_the_state_topic_and_who_cannot_know_of_it_says_so(
     engines: Engines, west: Cluster
 ) -> None:

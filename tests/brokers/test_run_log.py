@@ -107,6 +107,7 @@ def test_a_first_run_is_told_line_by_line_and_ends_by_ctrl_c_as_by_sigterm(
     assert (said["state"], said.keys()) == ("STOPPED", status_of(file)[0].keys() | {"fenced_side"})
 
 
+@pytest.mark.long
 def test_an_outage_of_a_cluster_is_one_line_its_end_another_and_so_for_the_copy(
     east_west: Lab, east: Cluster, mortal: LabCluster, unique: Callable[[str], Any], tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ def test_an_outage_of_a_cluster_is_one_line_its_end_another_and_so_for_the_copy(
     ], log.read_text()
 
 
+@pytest.mark.long
 def test_an_engine_whose_only_target_is_away_says_so_and_waits_for_it(
     east_west: Lab, east: Cluster, mortal: LabCluster, unique: Callable[[str], Any], tmp_path: Path
 ) -> None:

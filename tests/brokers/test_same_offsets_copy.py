@@ -77,6 +77,7 @@ def test_a_compacted_copy_has_tombstones_of_the_reserved_key_where_the_source_ha
     assert ends_of(copying.flow.target_client, [target], EARLIEST) == {target: 0}
 
 
+@pytest.mark.long
 def test_a_copier_that_is_killed_at_any_moment_leaves_every_record_once_at_its_offset(
     same_copying: Callable[..., Copying],
 ) -> None:

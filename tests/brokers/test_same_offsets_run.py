@@ -17,6 +17,8 @@ from tests.brokers.copying import delete_records, ends_of, producer_to, write
 from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_killed import read
 
+pytestmark = pytest.mark.long
+
 SAME = (
     "mirror.offsets = same\nmirror.offsets.preview = true\nsync.group.offsets.enabled = true\nemit.checkpoints.interval.seconds = 1\n"
     "sync.group.offsets.interval.seconds = 1\nrefresh.groups.interval.seconds = 1\n"

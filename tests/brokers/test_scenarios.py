@@ -13,6 +13,7 @@ from mirror.scenario.series import Series, read_results
 from tests.brokers.command import mirror
 
 
+@pytest.mark.long
 def test_one_record_removed_in_secret_is_found_and_nothing_else_is(tmp_path: Path) -> None:
     done = mirror("scenario", "run", "copies-removed-in-secret", "--runs-directory", str(tmp_path), timeout_seconds=180)
 

@@ -101,6 +101,7 @@ def test_a_topic_created_anew_is_read_from_its_beginning_even_when_it_is_longer_
         assert "deleted and created anew" in str(tail.loss)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [

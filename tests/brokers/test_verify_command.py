@@ -93,6 +93,7 @@ def one_batch_a_flush(client: dict[str, str], topic: str, **settings: Any) -> co
     return producer
 
 
+@pytest.mark.long
 def test_aborted_records_are_not_missed_where_they_were_not_to_be_copied_and_a_lost_one_is(
     file: Path, copying: Copying
 ) -> None:
@@ -335,6 +336,7 @@ def test_what_somebody_else_wrote_behind_the_last_copied_record_is_extra_also_wh
     assert "copied, and not on record" in " ".join(done.stdout.split())
 
 
+@pytest.mark.long
 def test_a_record_of_the_flow_that_is_there_twice_is_extra_also_beside_a_running_engine_that_has_nothing_to_copy(
     engines: Engines, tmp_path: Path
 ) -> None:

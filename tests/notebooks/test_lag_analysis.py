@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "80_lag_analysis.ipynb"
 
 
+@pytest.mark.long
 def test_it_opens_on_the_sample_without_a_parameter(tmp_path: Path) -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = NotebookClient(
