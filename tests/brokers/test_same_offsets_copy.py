@@ -97,7 +97,9 @@ def test_a_copier_that_is_killed_at_any_moment_leaves_every_record_once_at_its_o
         for each in copying.pairs:
             write_in_transactions(client, each, number)
             write(client, each, range(400 + 50 * number, 450 + 50 * number))
-        wait_until(copied, "the copies to grow", until=lambda copied, before=before: copied > before, timeout_seconds=120)
+        wait_until(
+            copied, "the copies to grow", until=lambda copied, before=before: copied > before, timeout_seconds=120
+        )
         for process in at_once:
             process.kill()
             process.wait()
