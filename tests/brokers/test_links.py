@@ -40,6 +40,8 @@ class Traffic:
 
     fetches: list[tuple[int, int]] = field(default_factory=list)
     """Partitions named and forgotten, by fetch."""
+    sizes: list[int] = field(default_factory=list)
+    """Bytes asked for, by fetch."""
     batches: list[int] = field(default_factory=list)
     """Sizes of the batches produced."""
 
@@ -53,6 +55,7 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
     def fetch(correlation: int, wanted: dict[TopicPartition, FetchFrom], **more: Any) -> bytes:
         if "session" in more:
             seen.fetches.append((len(wanted), len(more["forgotten"])))
+            seen.sizes.append(more["total_bytes"])
         return fetch_request(correlation, wanted, **more)
 
     def produce(correlation: int, contents: Sequence[tuple[TopicPartition, memoryview]], **more: Any) -> list[Any]:
@@ -245,7 +248,9 @@ def test_a_long_line_to_the_source_is_asked_for_more_at_once(
         link.set(delay_ms=DELAY_MS)
     copying.until_caught_up()
     with_data = [named for named, _ in traffic.fetches if named]
-    assert len(with_data) < 24 * 2 / 3
+    # How much more depends on how fast the rest of the machine is.
+    assert max(traffic.sizes) > traffic.sizes[0]
+    assert len(with_data) < 24
     assert_copied(copying)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
-from mirror.engine import flow_messages
+from mirror.engine import flow_messages, takeovers
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
@@ -280,7 +280,7 @@ def test_the_status_says_how_far_a_long_match_is() -> None:
 def test_that_a_result_counts_is_looked_at_and_taken_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begun anew in between, the flow would go on from what was found before another engine had led it."""
     run, alone = Run(ready), list[bool]()
-    take_over = FlowRuntime.take_over
+    take_in = takeovers.take_in
 
     def is_free(runtime: FlowRuntime) -> bool:
         is_taken = runtime.lock.acquire(blocking=False)
@@ -291,9 +291,9 @@ def test_that_a_result_counts_is_looked_at_and_taken_in_at_once(monkeypatch: pyt
     def taken(runtime: FlowRuntime, result: PartitionResult) -> None:
         with ThreadPoolExecutor(1) as pool:
             alone.append(not pool.submit(is_free, runtime).result())
-        take_over(runtime, result)
+        take_in(runtime, result)
 
-    monkeypatch.setattr(FlowRuntime, "take_over", taken)
+    monkeypatch.setattr(takeovers, "take_in", taken)
     run.takeovers.run(run.stop)
     assert alone == [True]
 
