@@ -41,7 +41,7 @@ class Traffic:
     fetches: list[tuple[int, int]] = field(default_factory=list)
     """Partitions named and forgotten, by fetch."""
     sizes: list[int] = field(default_factory=list)
-    """Bytes asked for, by fetch."""
+    """The most bytes asked for of a partition, by fetch that names any."""
     batches: list[int] = field(default_factory=list)
     """Sizes of the batches produced."""
 
@@ -55,7 +55,7 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
     def fetch(correlation: int, wanted: dict[TopicPartition, FetchFrom], **more: Any) -> bytes:
         if "session" in more:
             seen.fetches.append((len(wanted), len(more["forgotten"])))
-            seen.sizes.append(more["total_bytes"])
+            seen.sizes += [max(each.most_bytes for each in wanted.values())] if wanted else []
         return fetch_request(correlation, wanted, **more)
 
     def produce(correlation: int, contents: Sequence[tuple[TopicPartition, memoryview]], **more: Any) -> list[Any]:
@@ -247,10 +247,8 @@ def test_a_long_line_to_the_source_is_asked_for_more_at_once(
     for link in linked(east_west, "east").links:
         link.set(delay_ms=DELAY_MS)
     copying.until_caught_up()
-    with_data = [named for named, _ in traffic.fetches if named]
-    # How much more depends on how fast the rest of the machine is.
-    assert max(traffic.sizes) > traffic.sizes[0]
-    assert len(with_data) < 24
+    # How many fetches that saves depends on how fast the rest of the machine is.
+    assert max(traffic.sizes) >= 2 * traffic.sizes[0]
     assert_copied(copying)
 
 
