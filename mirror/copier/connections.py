@@ -15,7 +15,7 @@ from mirror.copier.background import BackgroundCalls
 from mirror.copier.epoch_channel import EpochChannelListener
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import Lane
-from mirror.copier.links import Cluster
+from mirror.copier.links import ClusterLinks
 from mirror.copier.streams import Sender, Stream
 from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork
@@ -34,7 +34,7 @@ End: TypeAlias = Fetcher | Sender | Transactions
 # What needs a connection to the leader of its partition: a lane to read over, a stream to write over.
 _Unplaced: TypeAlias = Lane | Stream
 # A connection by cluster, broker, and what it is for.
-_Place: TypeAlias = tuple[Cluster, int, str]
+_Place: TypeAlias = tuple[ClusterLinks, int, str]
 
 
 class Connections:
@@ -47,7 +47,7 @@ class Connections:
         self.senders: dict[_Place, Sender] = {}
         self._flows = flows
         self._may_write = may_write
-        self._unplaced: list[tuple[Cluster, _Unplaced]] = []
+        self._unplaced: list[tuple[ClusterLinks, _Unplaced]] = []
         # Who waits for a connection that is being opened.
         self._waiting: dict[_Place, list[_Unplaced]] = {}
         self._selector = selectors.DefaultSelector()
@@ -59,20 +59,20 @@ class Connections:
 
     # Placing: which connection serves which lane and stream.
 
-    def want(self, cluster: Cluster, one: _Unplaced) -> None:
+    def want(self, cluster: ClusterLinks, one: _Unplaced) -> None:
         """Have a lane or a stream be placed with the next :meth:`place`."""
         self._unplaced.append((cluster, one))
 
-    def leave(self, cluster: Cluster, one: _Unplaced, trouble: str) -> None:
+    def leave(self, cluster: ClusterLinks, one: _Unplaced, trouble: str) -> None:
         """Look for a connection again later."""
         one.pause(trouble)
         self.want(cluster, one)
 
     def place(self, now: float, *, reads: bool) -> None:
         """Find connections for what has none, for lanes only if it ``reads`` still."""
-        known: dict[Cluster, list[_Unplaced]] = {}
-        unknown: dict[Cluster, list[_Unplaced]] = {}
-        left: list[tuple[Cluster, _Unplaced]] = []
+        known: dict[ClusterLinks, list[_Unplaced]] = {}
+        unknown: dict[ClusterLinks, list[_Unplaced]] = {}
+        left: list[tuple[ClusterLinks, _Unplaced]] = []
         for cluster, one in self._unplaced:
             if isinstance(one, Lane) and not reads:
                 continue
@@ -91,15 +91,15 @@ class Connections:
             question = partial(Channel.learn_leaders, partitions=[_partition(one) for one in ones])
             self.ask(cluster, question, partial(self._led, cluster, ones))
 
-    def is_asking(self, cluster: Cluster) -> bool:
+    def is_asking(self, cluster: ClusterLinks) -> bool:
         """Whether a cluster is being asked something."""
         return self.background.is_under_way(cluster)
 
-    def ask(self, cluster: Cluster, ask: Callable[[Channel], T], then: Callable[[T | KafkaProblem], None]) -> None:
+    def ask(self, cluster: ClusterLinks, ask: Callable[[Channel], T], then: Callable[[T | KafkaProblem], None]) -> None:
         """Ask a cluster something beside the loop; nothing else may be asked of it meanwhile."""
         self.background.begin(cluster, lambda: cluster.ask(ask), then)
 
-    def _led(self, cluster: Cluster, ones: list[_Unplaced], problem: KafkaProblem | None) -> None:
+    def _led(self, cluster: ClusterLinks, ones: list[_Unplaced], problem: KafkaProblem | None) -> None:
         """Give each to the connection to its leader, as far as that is known now."""
         for one in ones:
             node = cluster.known_leader(_partition(one))
@@ -111,7 +111,7 @@ class Connections:
                 node = one.replica
             self._join((cluster, node, self._role(cluster, node, one)), one)
 
-    def _role(self, cluster: Cluster, node: int, one: _Unplaced) -> str:
+    def _role(self, cluster: ClusterLinks, node: int, one: _Unplaced) -> str:
         """Return what a connection is for.
 
         Each flow fetches over connections of its own: two flows may read the same partition from different positions.

@@ -9,7 +9,7 @@ from functools import partial
 from mirror.copier.connections import Connections
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import Lane
-from mirror.copier.links import Bounds, Cluster, bounds
+from mirror.copier.links import Bounds, ClusterLinks, bounds
 from mirror.copier.mirrored import Undecided
 from mirror.kafka import codes
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
@@ -24,7 +24,7 @@ class Fetching:
         self._connections = connections
         self._touched = touched
         # Who has asked the source for an offset that it does not have.
-        self._outside: dict[Cluster, list[Lane]] = {}
+        self._outside: dict[ClusterLinks, list[Lane]] = {}
 
     def ask(self, now: float, deadline: float, *, has_room: Callable[[], bool]) -> None:
         """Ask each broker that has nothing to answer yet, while targets keep up and there is room for more."""
@@ -118,7 +118,7 @@ class Fetching:
             sources = [lane.work.source for lane in lanes]
             self._connections.ask(cluster, partial(bounds, partitions=sources), partial(self._bounded, cluster, lanes))
 
-    def _bounded(self, cluster: Cluster, lanes: list[Lane], found: Bounds | KafkaProblem) -> None:
+    def _bounded(self, cluster: ClusterLinks, lanes: list[Lane], found: Bounds | KafkaProblem) -> None:
         """Go on behind what the source has removed; where it never had such an offset, it is not what it was."""
         for lane in lanes:
             source = lane.work.source

@@ -20,7 +20,7 @@ from mirror.copier.fetching import Fetching
 from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.holes import Holes
 from mirror.copier.lane import Lane
-from mirror.copier.links import Cluster
+from mirror.copier.links import ClusterLinks
 from mirror.copier.resume import Place
 from mirror.copier.streams import PATIENCE_SECONDS, REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT
 from mirror.copier.transactions import Transactions
@@ -87,12 +87,12 @@ class Share(Protocol):
 
 
 class CopyLoop:
-    """Copies lanes until the epoch ends; a broker's failure rests the lanes that need it and no others."""
+    """Copies lanes until the epoch ends; a broker's failure delays the lanes that need it and no others."""
 
     def __init__(
         self,
         flows: Iterable[FlowWork],
-        clusters: dict[tuple[Flow, str], Cluster],
+        clusters: dict[tuple[Flow, str], ClusterLinks],
         transactions: Mapping[Flow, Transactions],
     ) -> None:
         """Prepare to copy the given flows; ``clusters`` has each flow's ``"source"`` and ``"target"``.
@@ -387,16 +387,16 @@ class CopyLoop:
         return any(lane.awaits_commit for _, lane in held)
 
     def _pass_by_others(self) -> None:
-        """Find out, beside the loop, where the copies end that rest: what others have written is not read at a restart.
+        """Find out, beside the loop, where copies of idle lanes end: what others wrote is not read at a restart.
 
         In transactions it never is.
         """
-        resting: dict[Cluster, list[tuple[Lane, int]]] = {}
+        idle: dict[ClusterLinks, list[tuple[Lane, int]]] = {}
         for flow, lanes in self._lanes.items():
             if flow not in self._transactions:
                 cluster = self._clusters[flow, "target"]
-                resting.setdefault(cluster, []).extend((lane, lane.sequence) for lane in lanes if lane.is_idle)
-        for cluster, marked in resting.items():
+                idle.setdefault(cluster, []).extend((lane, lane.sequence) for lane in lanes if lane.is_idle)
+        for cluster, marked in idle.items():
             if marked and not self._connections.is_asking(cluster):
                 targets = [lane.work.target for lane, _ in marked]
                 question = partial(Channel.find_offsets, partitions=targets, at=LATEST)

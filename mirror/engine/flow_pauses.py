@@ -24,11 +24,9 @@ def take_pauses(runtime: FlowRuntime, pauses: Pauses) -> bool:
             return False
         # Also what was not begun before it was paused: somebody else may have begun it.
         known = runtime.handovers.keys() | {source for source, *_ in runtime.partitions}
-        rested = {
-            source for source in known if runtime.pauses.is_paused(source.topic) and source not in runtime.at_work
-        }
+        idle = {source for source in known if runtime.pauses.is_paused(source.topic) and source not in runtime.at_work}
         runtime.pauses = pauses
-        runtime.resumed = {each for each in runtime.resumed | rested if not pauses.is_paused(each.topic)}
+        runtime.resumed = {each for each in runtime.resumed | idle if not pauses.is_paused(each.topic)}
         runtime.changed()
         return True
 

@@ -125,7 +125,7 @@ class FlowRuntime:
     # To the copies of which the tasks of the running epoch may append.
     at_work: frozenset[TopicPartition] = frozenset()
     # Set when there is something to be said of what is paused, which somebody waits for.
-    rested: threading.Event = field(default_factory=threading.Event)
+    pause_changed: threading.Event = field(default_factory=threading.Event)
     is_known: bool = False
     # Since this engine leads: whether it was found out what there is to copy, and an epoch has said how it went.
     has_looked: bool = False
@@ -506,7 +506,7 @@ class FlowRuntime:
         """Take in that no task appends to anything until the next epoch begins."""
         self.at_work = frozenset()
         if self.pauses.pauses_any:
-            self.rested.set()
+            self.pause_changed.set()
 
     @_alone
     def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:

@@ -84,11 +84,11 @@ class FlowLeader:
                 return self._round(cluster[0])
 
             while True:
-                self._runtime.rested.clear()
+                self._runtime.pause_changed.clear()
                 ticking.once(lambda: run_tick(name, now_ms, round_of_election))
                 self._news.look()
                 if not self._ended.is_set():
-                    self._runtime.rested.wait(_LOOK_SECONDS)
+                    self._runtime.pause_changed.wait(_LOOK_SECONDS)
                 if self._ended.is_set():
                     break
             # By a name of its own: that nothing went wrong with it does not mean that the election has recovered.
@@ -112,7 +112,7 @@ class FlowLeader:
         """Release the flow; ``is_settled``: nothing that was sent can arrive late."""
         self._is_settled = is_settled
         self._ended.set()
-        self._runtime.rested.set()
+        self._runtime.pause_changed.set()
 
     def _round(self, target: Cluster) -> tuple[int, Sequence[str]]:
         if self._election is None:

@@ -56,7 +56,7 @@ from mirror.model.state_record import stamped, state_topic
 from mirror.spark_conf import BadSparkConf, with_encryption
 
 _LOG = logging.getLogger(__name__)
-_REST_SECONDS = 0.5
+_BACKOFF_SECONDS = 0.5
 # The first epoch with a flow is short: it finds out how much each partition moves, so that the next share it evenly,
 # and tells soon whether all is well.
 _FIRST_EPOCH_SECONDS = 2.0
@@ -397,7 +397,7 @@ class Engine:
                         # What the tasks wrote is on the target; the control thread reads it back.
                         runtime.is_known = False
                 known = {}
-                stop.wait(_REST_SECONDS)
+                stop.wait(_BACKOFF_SECONDS)
                 continue
             finally:
                 self._over_at = math.inf

@@ -19,7 +19,7 @@ from mirror.model.flow import Flow
 _MOST_PARTITIONS = 200
 _SECONDS = 3.0
 _TICK_SECONDS = 0.1
-_REST_SECONDS = 0.5
+_BACKOFF_SECONDS = 0.5
 
 
 class Takeovers:
@@ -55,7 +55,7 @@ class Takeovers:
                 # Nothing was written, so nothing is lost.
                 for flow in work.flows:
                     self._runtimes[flow.flow].takeover_trouble = f"the last takeover failed: {failure}"
-                stop.wait(_REST_SECONDS)
+                stop.wait(_BACKOFF_SECONDS)
                 continue
             for flow in work.flows:
                 self._runtimes[flow.flow].takeover_trouble = None
@@ -63,7 +63,7 @@ class Takeovers:
             for result in results:
                 self._take(sent[result.flow, result.source], result)
             if all(result.trouble for result in results):
-                stop.wait(_REST_SECONDS)
+                stop.wait(_BACKOFF_SECONDS)
 
     def _plan(self) -> TaskWork | None:
         with ExitStack() as held:

@@ -374,7 +374,7 @@ def test_a_name_that_moves_to_another_address_is_found_again(
         return resolve(address if host == "kafka.example" else host, *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", resolved)
-    cluster = links.Cluster("east", {"bootstrap.servers": f"kafka.example:{port}"})
+    cluster = links.ClusterLinks("east", {"bootstrap.servers": f"kafka.example:{port}"})
     with pytest.raises(ConnectionFailed):
         cluster.ask(Channel.new_producer)
     address = "127.0.0.1"
@@ -383,7 +383,7 @@ def test_a_name_that_moves_to_another_address_is_found_again(
     cluster.close()
 
 
-def asked(cluster: links.Cluster) -> object | None:
+def asked(cluster: links.ClusterLinks) -> object | None:
     try:
         return cluster.ask(Channel.new_producer)
     except ConnectionFailed:

@@ -107,16 +107,16 @@ def test_a_pause_is_said_to_hold_once_the_epoch_that_was_planned_before_it_is_ov
     assert not take_pauses(runtime, Pauses((ONLY_ORDERS,)))
     assert ending == [None]
     assert pause_report(runtime, "me") == PauseReport("me", ("orders only",), frozenset({ORDERS}))
-    assert not runtime.rested.is_set()
+    assert not runtime.pause_changed.is_set()
     runtime.end_epoch()
     assert pause_report(runtime, "me") == PauseReport("me", ("orders only",))
-    assert runtime.rested.is_set(), "somebody waits for that to be said"
+    assert runtime.pause_changed.is_set(), "somebody waits for that to be said"
 
 
 def test_the_end_of_an_epoch_is_no_news_where_nothing_is_paused(engine: Engine, runtime: FlowRuntime) -> None:
     planned(engine)
     runtime.end_epoch()
-    assert not runtime.rested.is_set()
+    assert not runtime.pause_changed.is_set()
 
 
 def test_what_may_arrive_late_is_busy_and_what_is_not_compared_unsettled(runtime: FlowRuntime) -> None:

@@ -551,7 +551,7 @@ def test_an_epoch_that_failed_without_a_task_takes_nothing_of_the_time_that_task
             raise failure
 
     monkeypatch.setattr(module, "Epochs", Failing)
-    monkeypatch.setattr(module, "_REST_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_BACKOFF_SECONDS", 0.0)
     engine = Engine(settings, clusters=["west"])
     monkeypatch.setattr(engine, "_plan_epoch", lambda *_: [TaskWork((), (), 1.0, 1.0)])
     engine._copy(stop)
@@ -579,7 +579,7 @@ def test_what_is_copied_is_counted_over_epochs_also_those_that_are_lost(
             return [TaskResult((PartitionResult(flow, source, None, records=records, bytes=10 * records),), 0.0, 1.0)]
 
     monkeypatch.setattr(module, "Epochs", Told)
-    monkeypatch.setattr(module, "_REST_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_BACKOFF_SECONDS", 0.0)
     engine = Engine(settings, clusters=["west"], tells_copied=True)
     monkeypatch.setattr(engine, "_plan_epoch", lambda *_: [TaskWork((), (), 1.0, 1.0, tells_copied=True)])
     monkeypatch.setattr(FlowRuntime, "take_result", lambda *_: None)

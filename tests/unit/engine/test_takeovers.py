@@ -31,7 +31,7 @@ ORDERS, BILLS, NEW = (TopicPartition(name, 0) for name in ("orders", "bills", "n
 @pytest.fixture(autouse=True)
 def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has failed is tried again at once."""
-    monkeypatch.setattr("mirror.engine.takeovers._REST_SECONDS", 0.01)
+    monkeypatch.setattr("mirror.engine.takeovers._BACKOFF_SECONDS", 0.01)
 
 
 def trail_of(*pairs: tuple[int, int]) -> SyncTrail:
