@@ -23,4 +23,4 @@ def _name(module: Path) -> str:
 
 
 def _forms(word: str) -> set[str]:
-    return {word, f"{word}s", word.removesuffix("s"), re.sub("ies$", "y", word)}
+    return {word, f"{word}s", word.removesuffix("s"), word.removesuffix("es"), re.sub("ies$", "y", word)}
