@@ -27,13 +27,13 @@ class BackgroundCalls:
         self._done: queue.SimpleQueue[tuple[Hashable, Callable[[], None], Callable[[], None]]] = queue.SimpleQueue()
         self._is_closed = False
         self._under_way: set[Hashable] = set()
-        self._ear, self._hand = socket.socketpair()
-        self._ear.setblocking(False)
-        self._hand.setblocking(False)
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
 
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when a call is done."""
-        return self._ear.fileno()
+        return self._wake_reader.fileno()
 
     def is_under_way(self, key: Hashable) -> bool:
         """Whether a call of that key has not been taken in yet."""
@@ -69,7 +69,7 @@ class BackgroundCalls:
     def take_in(self) -> None:
         """Take in what is done; the loop's thread only."""
         with contextlib.suppress(BlockingIOError):
-            self._ear.recv(4096)
+            self._wake_reader.recv(4096)
         while True:
             try:
                 key, then, _ = self._done.get_nowait()
@@ -79,11 +79,11 @@ class BackgroundCalls:
             then()
 
     def close(self) -> None:
-        """Wait for nothing more: what is still under way ends by itself, and nobody hears of it."""
+        """Wait for nothing more: what is still under way ends by itself, and nothing is told of it."""
         self._is_closed = True
         self._drop_all()
-        self._ear.close()
-        self._hand.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
 
     def _drop_all(self) -> None:
         with contextlib.suppress(queue.Empty):
@@ -97,7 +97,7 @@ class BackgroundCalls:
             self._drop_all()
         # A full pipe wakes the loop just as well; a closed one has no loop behind it.
         with contextlib.suppress(OSError):
-            self._hand.send(b"\1")
+            self._wake_writer.send(b"\1")
 
 
 def _raise(defect: BaseException) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Backoff:
-    """The rests of one thing that fails: each up to twice as long as the one before, shortened by chance by up to half.
+    """The delays after failures of one thing: each twice as long as the one before, less up to half by chance.
 
     Without chance, everything that one broker's failure stopped would come back to it at the same moments.
     """
@@ -21,7 +21,7 @@ class Backoff:
         self._chance = chance
 
     def next_seconds(self) -> float:
-        """Return how long to rest after one more failure."""
+        """Return how long to wait after one more failure."""
         seconds, self._seconds = self._seconds, min(2 * self._seconds, self._longest)
         return seconds * (1.0 - 0.5 * self._chance())
 

@@ -12,7 +12,7 @@ import time
 
 from mirror.config.fetching import FetchLimits
 from mirror.copier.lane import Lane
-from mirror.copier.links import Cluster
+from mirror.copier.links import ClusterLinks
 from mirror.copier.streams import ANSWER_SECONDS, PATIENCE_SECONDS
 from mirror.kafka import codes, wire
 from mirror.kafka.connection import Connection
@@ -28,7 +28,13 @@ class Fetcher:
     """One fetch connection and the lanes it feeds."""
 
     def __init__(
-        self, cluster: Cluster, connection: Connection, limits: FetchLimits, *, read_committed: bool, rack: str = ""
+        self,
+        cluster: ClusterLinks,
+        connection: Connection,
+        limits: FetchLimits,
+        *,
+        read_committed: bool,
+        rack: str = "",
     ) -> None:
         """Feed no lane yet; the broker is told of ``rack``, unless that is empty."""
         self.cluster = cluster

@@ -1,4 +1,4 @@
-"""What others write where a partition is copied: mirrored records that are left out, and strangers in the copy."""
+"""What others write where a partition is copied: mirrored records left out, foreign records in the copy."""
 
 from __future__ import annotations
 

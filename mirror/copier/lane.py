@@ -17,8 +17,8 @@ from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.transforming import change
 from mirror.copier.work import Handover, PartitionResult, PartitionWork
 from mirror.kafka import batch, codes
+from mirror.kafka.aborted_transactions import AbortedTransactions
 from mirror.kafka.batch import Header, Producer, Record
-from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.copied import NO_TIME, Ages, Copied, Waiting
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before

@@ -85,7 +85,7 @@ class Writer:
         self._sequences[partition] = sequence
 
 
-class Cluster:
+class ClusterLinks:
     """What one worker process holds of one cluster: the channel, and idle hot connections.
 
     What cannot be reached is left alone for a while, longer each time; asking meanwhile raises the failure again.
@@ -264,16 +264,16 @@ class Cluster:
         self._idle.clear()
 
 
-_clusters: dict[tuple[str, tuple[tuple[str, str], ...], Flow | None], Cluster] = {}
+_clusters: dict[tuple[str, tuple[tuple[str, str], ...], Flow | None], ClusterLinks] = {}
 
 
-def cluster(alias: str, client: Mapping[str, str], *, beside: Flow | None = None) -> Cluster:
+def cluster(alias: str, client: Mapping[str, str], *, beside: Flow | None = None) -> ClusterLinks:
     """Return what this process holds of a cluster; the same object in every epoch.
 
     What is looked at for a flow ``beside`` the copy loop has connections of its own.
     """
     key = (alias, tuple(sorted(client.items())), beside)
-    return _clusters.setdefault(key, Cluster(alias, client))
+    return _clusters.setdefault(key, ClusterLinks(alias, client))
 
 
 def forget_all() -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from mirror.copier.foreign_batches import LeftOut
-from mirror.copier.links import Cluster
+from mirror.copier.links import ClusterLinks
 from mirror.copier.tail_match import Batch
 from mirror.kafka.batch import NO_PRODUCER
 from mirror.kafka.problems import KafkaProblem
@@ -23,7 +23,7 @@ from mirror.kafka.writer_log import WriterLog
 from mirror.model.writers import KnownWriters, WrittenBy
 
 # After a failure it is not asked at once again: what cannot be decided waits, and the others go on.
-_REST_SECONDS = 1.0
+_BACKOFF_SECONDS = 1.0
 
 
 class Undecided(Exception):
@@ -33,7 +33,7 @@ class Undecided(Exception):
 class Mirrored:
     """What one flow knows, for the time of an epoch, of who has written into its source."""
 
-    def __init__(self, source: Cluster, known: WrittenBy) -> None:
+    def __init__(self, source: ClusterLinks, known: WrittenBy) -> None:
         """Begin with what the driver knows of some state topics on ``source``; others are read when needed."""
         self._source = source
         self._logs = {topic: WriterLog(topic, each) for topic, each in known.items()}
@@ -93,7 +93,7 @@ class Mirrored:
                 self._source.ask(log.catch_up)
             except KafkaProblem as problem:
                 failure = str(problem)
-                self._failures[log.topic] = time.monotonic() + _REST_SECONDS, failure
+                self._failures[log.topic] = time.monotonic() + _BACKOFF_SECONDS, failure
             else:
                 self._read_at[log.topic] = began
                 return

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from mirror.copier import gaps, resume
 from mirror.copier.foreign_batches import LeftOut
-from mirror.copier.links import Cluster
+from mirror.copier.links import ClusterLinks
 from mirror.copier.mirrored import Mirrored, Undecided
 from mirror.copier.resume import Ends, Javas, NotYet, Partly, Place, Ready, Refused
 from mirror.copier.tail_match import Batch
@@ -52,8 +52,8 @@ def unrecorded(place: Place) -> Place:
 def find_places(
     flow: FlowWork,
     partitions: Sequence[PartitionWork],
-    source: Cluster,
-    target: Cluster,
+    source: ClusterLinks,
+    target: ClusterLinks,
     mirrored: Mirrored,
     is_over: Callable[[], bool],
 ) -> dict[TopicPartition, Place]:
@@ -110,7 +110,7 @@ def _tail_length(work: PartitionWork, ends: Ends | NotYet) -> int:
     return max(0, ends.target_end - max(handover.position.downstream, until))
 
 
-def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: Cluster) -> Place:
+def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: ClusterLinks) -> Place:
     """Begin with a partition of which there is no position, unless Java MirrorMaker may have copied it."""
     try:
         is_allowed = gaps.may_begin_behind(work)
@@ -135,7 +135,7 @@ def with_ids(work: PartitionWork, source: Channel, target: Channel) -> Partition
 class Bearings:
     """What is needed to find out where copies stand that cannot simply go on; asked for when it is."""
 
-    def __init__(self, flow: FlowWork, source: Cluster, works: Sequence[PartitionWork]) -> None:
+    def __init__(self, flow: FlowWork, source: ClusterLinks, works: Sequence[PartitionWork]) -> None:
         self._flow = flow
         self._source = source
         self._state: FlowState | None = None
@@ -386,7 +386,7 @@ def moved_back(
 
 
 def look_up(
-    flow: FlowWork, partitions: Sequence[PartitionWork], source: Cluster, target: Cluster
+    flow: FlowWork, partitions: Sequence[PartitionWork], source: ClusterLinks, target: ClusterLinks
 ) -> dict[TopicPartition, Ends | NotYet]:
     """Return where the logs begin and end, with a few requests for all partitions, by source partition."""
     if not partitions:
@@ -422,7 +422,7 @@ def look_up(
     return ends
 
 
-def _replicated(target: Cluster, written: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+def _replicated(target: ClusterLinks, written: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return the ends that readers see, once they see all that was written up to now, or after a short while."""
 
     def look() -> dict[TopicPartition, int]:

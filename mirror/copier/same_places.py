@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mirror.copier import resume
 from mirror.copier.gaps import differ
-from mirror.copier.links import Cluster
+from mirror.copier.links import ClusterLinks
 from mirror.copier.placing import Bearings, look_up, with_ids
 from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused, in_chunks
 from mirror.copier.same_offsets import sequence_of
@@ -33,7 +33,7 @@ _ANEW = "delete the topic there and restart the engine to have it made anew"
 
 
 def find_same_places(
-    flow: FlowWork, partitions: Sequence[PartitionWork], source: Cluster, target: Cluster
+    flow: FlowWork, partitions: Sequence[PartitionWork], source: ClusterLinks, target: ClusterLinks
 ) -> dict[TopicPartition, Place]:
     """Find out where to begin with partitions whose copies are to have the source's offsets, by source partition.
 

@@ -12,7 +12,7 @@ from mirror.copier import gaps, links, resume
 from mirror.copier.backoff import Backoff
 from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.lane import Lane
-from mirror.copier.links import Cluster
+from mirror.copier.links import ClusterLinks
 from mirror.copier.mirrored import Mirrored
 from mirror.copier.placing import as_whom, find_places, moved_back, unrecorded, write
 from mirror.copier.resume import Javas, NotYet, Partly, Place, Ready, Refused
@@ -57,7 +57,7 @@ class Share:
         self,
         flow: FlowWork,
         partitions: Sequence[PartitionWork],
-        clusters: Mapping[tuple[Flow, str], Cluster],
+        clusters: Mapping[tuple[Flow, str], ClusterLinks],
         before_writing: Callable[[], None],
     ) -> None:
         """Make lanes of what was handed over clean; ``before_writing`` raises when nothing may be written beside."""
@@ -146,7 +146,7 @@ class Share:
         before = len(self.lanes)
         is_unsuccessful = isinstance(places, Exception) or (
             any(isinstance(place, NotYet) for place in places.values())
-            # Nobody rests while tails are matched.
+            # Nothing is delayed while tails are matched.
             and all(work.source in places for work in self.waiting)
             and not any(isinstance(place, Partly) for place in places.values())
         )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mirror.copier.backoff import Backoff
-from mirror.copier.links import LARGEST_REQUEST_BYTES, Cluster
+from mirror.copier.links import LARGEST_REQUEST_BYTES, ClusterLinks
 from mirror.kafka import codes, wire
 from mirror.kafka.connection import Connection
 from mirror.kafka.problems import ConnectionFailed
@@ -452,7 +452,7 @@ class Sender:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterLinks,
         connection: Connection,
         largest_request: int = LARGEST_REQUEST_BYTES,
         transactional_id: str | None = None,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from mirror.copier import gaps, links, resume, takeover
 from mirror.copier.epoch_channel import EpochChannelListener
 from mirror.copier.foreign_batches import LeftOut
-from mirror.copier.links import Cluster
+from mirror.copier.links import ClusterLinks
 from mirror.copier.mirrored import Mirrored, Undecided
 from mirror.copier.placing import always, look_up
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
@@ -108,7 +108,7 @@ def _recorded(flow: FlowWork, place: Ready | NotYet | Refused, before: Callable[
     return place
 
 
-def _open_ends(target: Cluster, partitions: Sequence[PartitionWork]) -> dict[TopicPartition, int]:
+def _open_ends(target: ClusterLinks, partitions: Sequence[PartitionWork]) -> dict[TopicPartition, int]:
     """Return where the first open transaction of each target partition begins, or the partition ends."""
     found, _ = target.ask(lambda channel: channel.find_offsets([one.target for one in partitions], LATEST, View.STABLE))
     return found
@@ -119,7 +119,7 @@ def _place(
     work: PartitionWork,
     ends: Ends | NotYet,
     open_ends: dict[TopicPartition, int],
-    clusters: tuple[Cluster, Cluster],
+    clusters: tuple[ClusterLinks, ClusterLinks],
     before: Callable[[], None],
 ) -> Ready | NotYet | Refused:
     source, target = clusters

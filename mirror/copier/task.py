@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mirror.copier import links
 from mirror.copier.epoch_channel import EpochChannelListener
-from mirror.copier.links import Cluster
+from mirror.copier.links import ClusterLinks
 from mirror.copier.loop import CopyLoop
 from mirror.copier.placing import always
 from mirror.copier.share import Share
@@ -86,7 +86,7 @@ def _copy(work: TaskWork, epoch_channel: EpochChannelListener | None) -> TaskRes
     )
 
 
-def _throttled(flow: Flow, clusters: dict[tuple[Flow, str], Cluster]) -> Throttled:
+def _throttled(flow: Flow, clusters: dict[tuple[Flow, str], ClusterLinks]) -> Throttled:
     """Return for how long this process was throttled by a flow's clusters in all its life."""
     return Throttled(clusters[flow, "source"].fetch_throttled_ms, clusters[flow, "target"].produce_throttled_ms)
 

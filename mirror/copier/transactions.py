@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 
 from mirror.copier.commits import FlowCommits
 from mirror.copier.lane import Lane
-from mirror.copier.links import Cluster, Writer
+from mirror.copier.links import ClusterLinks, Writer
 from mirror.copier.streams import ANSWER_SECONDS, Stream
 from mirror.copier.work import FlowWork, Slot, SlotEnd
 from mirror.kafka import codes, coordinator
@@ -64,7 +64,7 @@ class Transactions:
         why no more can be written.
     """
 
-    def __init__(self, flow: FlowWork, slot: Slot, cluster: Cluster) -> None:
+    def __init__(self, flow: FlowWork, slot: Slot, cluster: ClusterLinks) -> None:
         """Write as ``slot``, which must be this engine's, on ``cluster``, the flow's target."""
         self.writer = Writer(slot.producer, slot.sequences)
         self.commits = FlowCommits(flow, self)

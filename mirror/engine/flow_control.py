@@ -33,6 +33,7 @@ from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.engine.access_ticks import access_ticks
 from mirror.engine.copy_counters import CopyCounters
 from mirror.engine.earlier_runs import has_run_before, has_shared_copies
+from mirror.engine.flow_pauses import look_at_resumed
 from mirror.engine.flow_producers import FlowProducers, TakenProducers
 from mirror.engine.flow_runtime import REFUSED_SECONDS, FlowRuntime
 from mirror.engine.foreign_writers import ForeignWriters
@@ -41,6 +42,7 @@ from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.ticking import Ticking, Timed
+from mirror.engine.written_over import write_again
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.kafka.problems import BrokerRefused
@@ -375,7 +377,7 @@ class FlowControl:
             if self._held is None or self._held[0] != term:
                 is_alone = self._runtime.was_settled or self._runtime.lease.is_alone(REFUSED_SECONDS)
                 with self._runtime.lock:
-                    given_up = dict(self._runtime.given_up)
+                    given_up = dict(self._runtime.slots.given_up)
                 self._held = term, self._producers.take(log, term, given_up, is_alone=is_alone)
                 if self._runtime.was_settled:
                     # What the leader before had sent has arrived.
@@ -510,15 +512,7 @@ class FlowControl:
         """Find out whether somebody has copied what was paused, so that it is not copied once more."""
 
         def look(_: int) -> tuple[int, Sequence[str]]:
-            runtime = self._runtime
-            copies = runtime.resumed_copies()
-            if not copies:
-                return 0, ()
-            mm2 = Mm2Traces()
-            if runtime.have_moved(copies, self._target.offsets(list(copies.values()), "latest")):
-                mm2 = read_traces(self._settings, log.poll(), self._target, matches=self._matches_mm2)
-            runtime.take_resumed(copies.keys(), mm2)
-            return len(copies), ()
+            return look_at_resumed(self._runtime, log, self._target, matches=self._matches_mm2), ()
 
         return run_tick(f"resuming {self._settings.flow}", now_ms, look)
 
@@ -569,7 +563,7 @@ class FlowControl:
 
     def _tell_fence(self) -> None:
         with self._runtime.lock:
-            self._runtime.weak_fence, self._runtime.fence_note = self._producers.weakness, self._producers.note
+            self._runtime.late.weakness, self._runtime.late.note = self._producers.weakness, self._producers.note
 
     def _keep_alive(self, log: FlowLog) -> TickReport:
         """Keep the transactional id from expiring: the cluster forgets one that writes no transactions (KIP-98)."""
@@ -588,7 +582,7 @@ class FlowControl:
             state = log.poll()
             self._runtime.follow(state)
             # What others of this engine write is left to them: they may have written something newer since.
-            if lacking := self._runtime.write_again(state.overwritten):
+            if lacking := write_again(self._runtime, state.overwritten):
                 self._append(writer, [state.record_of(key) for key in sorted(lacking)])
             return 1, ()
 

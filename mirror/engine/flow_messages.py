@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mirror.control.foreign_records import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
 from mirror.control.tick import MOST_TOLD, now_ms, shortened
+from mirror.copier.work import TaskResult
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.model.counts import are, counted
+from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.state_values import stopped_reason
 
@@ -25,7 +27,7 @@ def reasons(runtime: FlowRuntime) -> tuple[str, ...]:
         said += shortened(
             [
                 f"{copy} on {target} waits until what was sent before can no longer arrive: {why}"
-                for copy, why in sorted(runtime.fence_troubles.items())
+                for copy, why in sorted(runtime.late.troubles.items())
             ]
         )
         said += shortened([stopped_reason(source, reason) for source, reason in sorted(runtime.stopped.items())])
@@ -55,7 +57,23 @@ def notes(runtime: FlowRuntime) -> tuple[str, ...]:
                 f"{counted(len(alone), 'partition')} {are(len(alone))} read from the leader for now, and not from "
                 f"the closest replica (client.rack): {source}: {reason}"
             )
-        return tuple(dict.fromkeys(filter(None, (runtime.weak_fence, runtime.fence_note, *runtime.file_notes, *said))))
+        return tuple(
+            dict.fromkeys(filter(None, (runtime.late.weakness, runtime.late.note, *runtime.file_notes, *said)))
+        )
+
+
+def throttle_reasons(flow: Flow, results: Iterable[TaskResult], seconds: float) -> tuple[str, ...]:
+    """Return for how long the most throttled task was held back by each cluster, in an epoch of so many seconds."""
+    throttled = [each.throttled[flow] for each in results if flow in each.throttled]
+    longest = (
+        (flow.source, max((each.source_ms for each in throttled), default=0)),
+        (flow.target, max((each.target_ms for each in throttled), default=0)),
+    )
+    return tuple(
+        f"throttled by {alias} for {ms} ms of the last {seconds:.1f} s: a quota of that cluster holds the copy back"
+        for alias, ms in longest
+        if ms
+    )
 
 
 def _taking_over(runtime: FlowRuntime) -> list[str]:

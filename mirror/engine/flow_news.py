@@ -211,7 +211,7 @@ def conditions(runtime: FlowRuntime) -> dict[Condition, str]:
     found |= {("waits", str(source)): reason for source, reason in runtime.troubles.items()}
     found |= {
         ("is not written until what was sent before is refused", str(target)): why
-        for target, why in runtime.fence_troubles.items()
+        for target, why in runtime.late.troubles.items()
     }
     found |= {
         (f"{each.copy} on {flow.target}, {_who(each.producer_id)}", ""): foreign_records(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 from collections import deque
@@ -15,17 +14,16 @@ from typing import Concatenate, ParamSpec, TypeVar
 from mirror.config.settings import FlowSettings
 from mirror.control.tick import TickReport
 from mirror.copier.work import (
-    MOST_SLOT_PATIENCE_SECONDS,
-    SLOT_PATIENCE_SECONDS,
     GapPolicy,
     Handover,
     OthersUntil,
     PartitionResult,
     Slot,
     SlotEnd,
-    Throttled,
 )
 from mirror.engine.flow_producers import TakenProducers, Writing
+from mirror.engine.flow_slots import FlowSlots
+from mirror.engine.late_writes import LateWrites
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
@@ -34,18 +32,14 @@ from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.gap import Gap
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
-from mirror.model.pause import PauseReport, Pauses, paused_of
+from mirror.model.pause import Pauses
 from mirror.model.position import Position
-from mirror.model.state_record import StateRecord
 from mirror.model.state_values import DataProducer, ForeignWriter, Takeover
 from mirror.model.writers import WrittenBy
 from mirror.same_offsets.chain import producer_of
 
 # Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.
 REFUSED_SECONDS = 20.0
-_BEING_COMPARED = "what lies on the target is being compared with the source"
-_NOT_TAKEN_OVER = "it is to be taken over from Java MirrorMaker"
-_NOT_BEGUN = "it is not on record yet where its copy is to begin (auto.offset.reset = latest)"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -92,26 +86,11 @@ class FlowRuntime:
     open_gaps: tuple[Gap, ...] = ()
     # The gaps at which partitions have stopped, and whether they are acknowledged.
     barriers: dict[TopicPartition, tuple[Gap, bool]] = field(default_factory=dict)
-    slots: tuple[Slot, ...] = ()
-    # The transactional ids that no task writes with any more since the last epoch, and as whom they were written.
-    given_up: dict[str, Producer] = field(default_factory=dict)
-    # How long the slots of tasks wait that were lost the last time.
-    patience_seconds: dict[int, float] = field(default_factory=dict)
+    slots: FlowSlots = field(default_factory=FlowSlots)
     writing: Writing = field(default_factory=Writing)
-    # The partitions of the target where something may still arrive that was sent before, and as whom; None: by an
-    # earlier engine, or in a transaction that has not ended. They are copied on once the target refuses it.
-    unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
-    fence_troubles: dict[TopicPartition, str] = field(default_factory=dict)
-    # Those where the target does not refuse what may still arrive, and the producer id of that: nothing does before
-    # something is copied there with the next epoch of that producer.
-    unrefused: dict[TopicPartition, int] = field(default_factory=dict)
-    # As whom tasks of this term were to write on partitions of the target that have not said that all was answered.
-    unanswered: dict[TopicPartition, set[Producer]] = field(default_factory=dict)
+    late: LateWrites = field(default_factory=LateWrites)
     # Until when tasks of an epoch that failed may write, by `steady_seconds`: one that is cut off does not hear of it.
     tasks_write_until: float = -math.inf
-    # Why what arrives late is seen but not refused.
-    weak_fence: str | None = None
-    fence_note: str | None = None
     # The term in which this engine leads the flow, None while it does not.
     term: int | None = None
     # Its right to write in that term.
@@ -146,16 +125,16 @@ class FlowRuntime:
     # To the copies of which the tasks of the running epoch may append.
     at_work: frozenset[TopicPartition] = frozenset()
     # Set when there is something to be said of what is paused, which somebody waits for.
-    rested: threading.Event = field(default_factory=threading.Event)
+    pause_changed: threading.Event = field(default_factory=threading.Event)
     is_known: bool = False
     # Since this engine leads: whether it was found out what there is to copy, and an epoch has said how it went.
     has_looked: bool = False
     has_reported: bool = False
     # Held while it is looked what the flow was begun from, and what has come of that is taken in.
     lock: threading.RLock = field(default_factory=threading.RLock)
+    # What tasks were asked to write again the last time.
+    asked_again: set[tuple[bytes, bool]] = field(default_factory=set)
     _is_to_be_read_again: bool = False
-    # What tasks were asked to write again when :meth:`write_again` was called last.
-    _asked_again: set[tuple[bytes, bool]] = field(default_factory=set)
     # Whether no task has copied anything in this term.
     _counts_marks: bool = False
 
@@ -170,47 +149,36 @@ class FlowRuntime:
         held
             as whom the flow is written from now on.
         """
-        producers = held.slots
         if (transactions := self.settings.transactions) is not None:
-            self.slots = tuple(
-                Slot(
-                    transactional_id,
-                    producer,
-                    {},
-                    transactions.seconds,
-                    transactions.idle_seconds,
-                    self.patience_seconds.get(number, SLOT_PATIENCE_SECONDS),
-                )
-                for number, (transactional_id, producer) in enumerate(producers)
-            )
-        self.writers |= {producer.producer_id for _, producer in producers}
+            self.slots.begin(held.slots, transactions)
+        self.writers |= {producer.producer_id for _, producer in held.slots}
         self.writers |= state.writers
         if self.settings.same_offsets is not None:
             self.writers.add(producer_of(self.settings.flow).producer_id)
         self.writing = Writing(held.producer)
-        self.unfenced, self.fence_troubles = {}, {}
+        unfenced = [*held.unended]
         self.fences_found = held.producer is not None and not (held.is_first or self.was_settled)
         if self.fences_found:
             # Of those not copied yet the engine before may have been about to record the first position.
             new = (
                 copy
                 for source, copy, *_ in self.partitions
-                if source not in state.positions and not self._has_source_offsets(source)
+                if source not in state.positions and not self.has_source_offsets(source)
             )
             known = (
                 TopicPartition(position.target or self.settings.copy_of(source.topic), source.partition)
                 for source, position in state.positions.items()
-                if not self._has_source_offsets(source)
+                if not self.has_source_offsets(source)
             )
-            self.unfenced = dict.fromkeys((*known, *new))
-        self.unfenced |= dict.fromkeys(held.unended)
-        self.given_up.clear()
+            unfenced.extend((*known, *new))
+        self.late.begin(unfenced)
+        self.slots.given_up.clear()
         # What is on record is looked at anew.
         self.passed_over.clear()
         self.to_record.clear()
         self.take_gaps(state)
         self.mm2 = mm2
-        self.takeovers = {each: trace for each, trace in mm2.certain.items() if not self._has_source_offsets(each)}
+        self.takeovers = {each: trace for each, trace in mm2.certain.items() if not self.has_source_offsets(each)}
         # The engine before may have been about to take the mark back: after its death only its own marks count, which
         # it sets once its tasks have ended.
         self.handovers = {
@@ -226,7 +194,7 @@ class FlowRuntime:
         self.is_known, self._is_to_be_read_again = True, False
         self.changed()
 
-    def _has_source_offsets(self, source: TopicPartition) -> bool:
+    def has_source_offsets(self, source: TopicPartition) -> bool:
         """Whether a copy is to have the source's offsets: a marker would shift them, and nothing that is late can."""
         return self.settings.pad_limit(source.topic) is not None
 
@@ -238,7 +206,7 @@ class FlowRuntime:
     @_alone
     def is_settled(self) -> bool:
         """Whether nothing that was sent can arrive late, in any partition."""
-        return self.is_known and not self.unfenced and not self.unrefused
+        return self.is_known and self.late.is_settled
 
     def lead(self, term: int, *, was_settled: bool, lease: Lease | None = None) -> None:
         """Copy the flow, which this engine leads in ``term``, for as long as ``lease`` says; None: without a limit.
@@ -252,9 +220,8 @@ class FlowRuntime:
             self.begun += 1
             self.lease = lease or Lease()
             self.has_looked = self.has_reported = False
-            self.given_up.clear()
-            self.unrefused.clear()
-            self.unanswered.clear()
+            self.slots.given_up.clear()
+            self.late.begin_term()
         self.changed()
 
     def stand_by(self) -> None:
@@ -283,7 +250,7 @@ class FlowRuntime:
 
         Not for ever: brokers forget a producer that has long written nothing, and its epochs with it.
         """
-        return REFUSED_SECONDS if self.weak_fence is None else 0.0
+        return REFUSED_SECONDS if self.late.weakness is None else 0.0
 
     @property
     def may_be_copied(self) -> bool:
@@ -293,7 +260,7 @@ class FlowRuntime:
     @_alone
     def to_fence(self) -> frozenset[TopicPartition]:
         """Return the partitions of the target where something may still arrive late."""
-        return frozenset(self.unfenced)
+        return frozenset(self.late.unfenced)
 
     @_alone
     def waits(self, source: TopicPartition, target: TopicPartition) -> bool:
@@ -302,18 +269,19 @@ class FlowRuntime:
         A transaction with a position in a partition that takes no marker would not end either, and be done again and
         again with all that is in it.
         """
-        if not self.slots or not self.unfenced or target in self.unfenced:
-            return target in self.unfenced
+        unfenced = self.late.unfenced
+        if not self.slots.known or not unfenced or target in unfenced:
+            return target in unfenced
         settings = self.settings
         key = connect_offsets.source_key(settings.flow.source, source)
         number = connect_offsets.partition_of(key, settings.offset_storage_partitions)
-        return TopicPartition(settings.offset_storage_topic, number) in self.unfenced
+        return TopicPartition(settings.offset_storage_topic, number) in unfenced
 
     @_alone
     def needs_next_epoch(self, targets: Collection[TopicPartition]) -> bool:
         """Whether what may still arrive in any of these was sent with the epoch that is written with now."""
         producer = self.writing.producer
-        return producer is not None and any(self.unfenced.get(each) == producer for each in targets)
+        return producer is not None and any(self.late.unfenced.get(each) == producer for each in targets)
 
     @_alone
     def take_producer(self, producer: Producer) -> None:
@@ -323,15 +291,15 @@ class FlowRuntime:
     @_alone
     def to_compare(self, targets: Collection[TopicPartition]) -> dict[TopicPartition, Position]:
         """Return how far those of these partitions are copied of which it is to be found out what lies behind that."""
-        if self.slots:
+        if self.slots.known:
             return {}
-        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        copies = self.copies()
         return {
             copy: handover.position
             for source, handover in self.handovers.items()
             if handover.position.next_batch is not None
             and not (handover.clean or handover.position.settled or handover.others_until)
-            and (copy := self._copy_of(source, copies)) in targets
+            and (copy := self.copy_of(source, copies)) in targets
         }
 
     @_alone
@@ -339,9 +307,9 @@ class FlowRuntime:
         self, asked: Mapping[TopicPartition, Position], found: Mapping[TopicPartition, OthersUntil]
     ) -> None:
         """Take in up to where nothing of this flow lies behind the positions that were asked about."""
-        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        copies = self.copies()
         for source, handover in self.handovers.items():
-            copy, at = self._copy_of(source, copies), handover.position
+            copy, at = self.copy_of(source, copies), handover.position
             # What else is known of it may have changed meanwhile: up to where it was looked who else has written.
             if copy in found and (at.incarnation, at.upstream, at.downstream) == (
                 asked[copy].incarnation,
@@ -362,25 +330,12 @@ class FlowRuntime:
     ) -> None:
         """Go on with the partitions that were asked for and have no trouble: what was sent before is refused there.
 
-        Partitions that another engine had begun before that stand in ``state``. What was sent as ``former``, the
-        producer of before, is not refused, nor as any with another id than that of now; nor is anything where the fence
-        is weak. If this engine alone has written as that one (``is_own``) it knows where nothing is on its way: all
-        that its tasks sent there was answered.
+        Partitions that another engine had begun before that stand in ``state``.
         """
         for source, position in state.positions.items():
             if source not in self.handovers:
                 self.handovers[source] = Handover(position, state.open_runs(source), clean=False)
-        self.fence_troubles = dict(troubles)
-        fenced = [each for each in asked if each not in troubles]
-        current = self.writing.producer.producer_id if self.writing.producer is not None else None
-        for each in fenced:
-            sent_as = self.unfenced.pop(each, None)
-            if sent_as is None and former is not None:
-                if not is_own or any(one.producer_id == former.producer_id for one in self.unanswered.get(each, ())):
-                    self.unrefused[each] = former.producer_id
-            elif sent_as is not None and (self.weak_fence is not None or sent_as.producer_id != current):
-                self.unrefused[each] = sent_as.producer_id
-        if fenced:
+        if self.late.take_fenced(asked, troubles, self.writing.producer, former, is_own=is_own):
             self.changed()
 
     @_alone
@@ -410,51 +365,7 @@ class FlowRuntime:
         if self._is_to_be_read_again:
             self._is_to_be_read_again = self.is_known = False
         if self.is_known:
-            self.given_up.clear()
-
-    @_alone
-    def take_pauses(self, pauses: Pauses) -> bool:
-        """Take in what is paused from the next epoch on, and have the running one end; return whether it is new."""
-        if pauses == self.pauses:
-            return False
-        # Also what was not begun before it was paused: somebody else may have begun it.
-        known = self.handovers.keys() | {source for source, *_ in self.partitions}
-        rested = {source for source in known if self.pauses.is_paused(source.topic) and source not in self.at_work}
-        self.pauses = pauses
-        self.resumed = {each for each in self.resumed | rested if not pauses.is_paused(each.topic)}
-        self.changed()
-        return True
-
-    @_alone
-    def resumed_copies(self) -> dict[TopicPartition, TopicPartition]:
-        """Return the copies of partitions that were paused and are to be copied on, by source."""
-        copies = {source: handover.position.target for source, handover in self.handovers.items()}
-        copies = dict.fromkeys(self.resumed, "") | copies
-        return {source: self._copy_of(source, copies) for source in self.resumed} if self.is_known else {}
-
-    @_alone
-    def have_moved(self, copies: Mapping[TopicPartition, TopicPartition], ends: Mapping[TopicPartition, int]) -> bool:
-        """Whether somebody may have written into one of these copies behind what is known to be copied."""
-        reached = {source: handover.position.downstream for source, handover in self.handovers.items()}
-        return any(ends.get(copy) != reached.get(source, 0) for source, copy in copies.items())
-
-    @_alone
-    def take_resumed(self, sources: Collection[TopicPartition], mm2: Mm2Traces) -> None:
-        """Copy on with partitions that were paused, with what Java MirrorMaker has left of them by now.
-
-        What it has certainly copied meanwhile is taken over from it first; where it may have, the tail is compared.
-        """
-        self.mm2 = replace(self.mm2, has_run=self.mm2.has_run or mm2.has_run)
-        for source in self.resumed & set(sources):
-            if self._has_source_offsets(source):
-                continue
-            if (certain := mm2.certain.get(source)) is not None:
-                self.takeovers[source] = certain
-            elif (beyond := mm2.beyond.get(source)) is not None and source in self.handovers:
-                self.mm2 = replace(self.mm2, beyond={**self.mm2.beyond, source: beyond})
-                self.handovers[source] = replace(self.handovers[source], clean=False)
-        self.resumed -= set(sources)
-        self.changed()
+            self.slots.given_up.clear()
 
     @_alone
     def is_idle(self, source: TopicPartition) -> bool:
@@ -463,38 +374,17 @@ class FlowRuntime:
         Without a position its copy would begin, once it is resumed, with what the source has by then.
         """
         is_recorded = source in self.handovers and source not in self.to_record
-        return self.pauses.is_paused(source.topic) and is_recorded and self._is_final(source)
+        return self.pauses.is_paused(source.topic) and is_recorded and self.is_final(source)
 
-    @_alone
-    def pause_report(self, engine: str) -> PauseReport | None:
-        """Return what is to be said of the paused topics; None: it is not known yet."""
-        if not self.is_known:
-            return None
-        copies = {source: handover.position.target for source, handover in self.handovers.items()}
-        copies |= {source: target.topic for source, target, *_ in self.partitions}
-        paused = paused_of(self.pauses, copies)
-        late = {source for source in paused if self._copy_of(source, copies) in self.unfenced}
-        busy = (paused & self.at_work) | late
-        unrefused = frozenset(each for each in paused - busy if self._copy_of(each, copies) in self.unrefused)
-        return PauseReport(
-            engine,
-            tuple(each.wish for each in self.pauses.known),
-            busy,
-            {
-                source: self.stopped.get(source)
-                or (_NOT_TAKEN_OVER if source in self.takeovers else self.troubles.get(source))
-                or (_BEING_COMPARED if source in self.handovers else _NOT_BEGUN)
-                for source in sorted(paused - busy)
-                if not self._is_final(source)
-            },
-            unrefused,
-            (self.weak_fence or self.fence_note or "") if unrefused else "",
-        )
+    def copies(self) -> dict[TopicPartition, str]:
+        """Return the topics on the target of what is on record, by source; empty: the usual one."""
+        return {source: handover.position.target for source, handover in self.handovers.items()}
 
-    def _copy_of(self, source: TopicPartition, topics: Mapping[TopicPartition, str]) -> TopicPartition:
+    def copy_of(self, source: TopicPartition, topics: Mapping[TopicPartition, str]) -> TopicPartition:
+        """Return the copy of a partition, by its topic in ``topics``."""
         return TopicPartition(topics[source] or self.settings.copy_of(source.topic), source.partition)
 
-    def _is_final(self, source: TopicPartition) -> bool:
+    def is_final(self, source: TopicPartition) -> bool:
         """Whether it is on record how far a partition is copied, or that nothing of it is.
 
         What begins at the end of the source has to have that on record: what is written from now on is to be copied.
@@ -528,9 +418,9 @@ class FlowRuntime:
             found = (
                 copy
                 for source, copy, *_ in partitions
-                if source not in self.handovers and copy not in before and not self._has_source_offsets(source)
+                if source not in self.handovers and copy not in before and not self.has_source_offsets(source)
             )
-            self.unfenced |= dict.fromkeys(found)
+            self.late.unfenced |= dict.fromkeys(found)
             self.fences_found = looked_in not in (None, self.begun)
         if partitions != self.partitions:
             self.partitions = partitions
@@ -572,47 +462,6 @@ class FlowRuntime:
         self.stopped |= self.not_understood
 
     @_alone
-    def write_again(self, overwritten: Collection[bytes]) -> set[bytes]:
-        """Have written again what an engine that leads no longer has written over, by keys; return the others.
-
-        Positions, with the chunk of the offset map that is being filled, are the tasks', and so is the gap that a
-        partition is about to pass because it is acknowledged: written again as open it would take that back. What is
-        said of paused topics is the leader's, and where groups are put that of the thread that puts them there.
-
-        The running epoch ends for what was not asked for before: of a partition that waits, no sooner epoch writes it.
-        To be called when nothing is written over any more, too.
-        """
-        left = set(overwritten)
-        # By key, whether the next epoch can write it: chunks behind the last one handed over are a running task's.
-        asked: set[tuple[bytes, bool]] = set()
-        for key in overwritten:
-            match json.loads(key):
-                case ["paused"] | ["placement", *_]:
-                    left.discard(key)
-                case ["position", topic, number] if self._is_copied(TopicPartition(topic, number)):
-                    self.to_record.add(TopicPartition(topic, number))
-                    asked.add((key, True))
-                case ["runs", topic, number, chunk] if self._is_copied(source := TopicPartition(topic, number)):
-                    handed_over = self.handovers[source].position.chunk
-                    if chunk == handed_over:
-                        self.to_record.add(source)
-                    if chunk >= handed_over:
-                        asked.add((key, chunk == handed_over))
-                case ["gap", topic, number, start, found_at_ms]:
-                    gap, is_lifted = self.barriers.get(TopicPartition(topic, number), (None, False))
-                    if gap is not None and is_lifted and gap.key == (gap.source, start, found_at_ms):
-                        left.discard(key)
-        if asked - self._asked_again:
-            self.changed()
-        self._asked_again = asked
-        return left - {key for key, _ in asked}
-
-    def _is_copied(self, source: TopicPartition) -> bool:
-        """Whether a task of this engine records how far a partition is copied."""
-        is_there = any(source == each for each, *_ in self.partitions)
-        return self.is_known and is_there and source in self.handovers and source not in self.stopped
-
-    @_alone
     def handover_of(self, source: TopicPartition) -> Handover | None:
         """Return where a task goes on with a partition of the next epoch; it records that if it was written over."""
         found = self.handovers.get(source)
@@ -650,34 +499,22 @@ class FlowRuntime:
         """Take in to which copies tasks may append from now on, by source, and as whom; None: in transactions."""
         self.at_work = frozenset(copied)
         if producer is not None:
-            for target in copied.values():
-                self.unanswered.setdefault(target, set()).add(producer)
+            self.late.begin_epoch(copied.values(), producer)
 
     @_alone
     def end_epoch(self) -> None:
         """Take in that no task appends to anything until the next epoch begins."""
         self.at_work = frozenset()
         if self.pauses.pauses_any:
-            self.rested.set()
+            self.pause_changed.set()
 
     @_alone
     def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:
         """Take in where ``producer`` stands on a partition of the target after an epoch without transactions."""
-        if self._has_source_offsets(result.source):
+        if self.has_source_offsets(result.source):
             return
-        if result.records and self.unrefused.get(target) == producer.producer_id:
-            # With the first batch of an epoch the target knows of it, and refuses earlier ones.
-            del self.unrefused[target]
-        if not result.may_arrive_late:
-            # A batch of this epoch has the target refuse those of earlier ones.
-            self.unanswered[target] = {
-                each
-                for each in self.unanswered.get(target, ())
-                if each != producer and not (result.records and each.producer_id == producer.producer_id)
-            }
-        if result.may_arrive_late:
-            self.unfenced[target] = producer
-        elif result.sequence is not None and producer == self.writing.producer:
+        self.late.take_written(target, result, producer)
+        if not result.may_arrive_late and result.sequence is not None and producer == self.writing.producer:
             self.writing.sequences[target] = result.sequence
 
     @_alone
@@ -738,65 +575,15 @@ class FlowRuntime:
             self.troubles.pop(source, None)
 
     @_alone
-    def settled(self) -> list[StateRecord]:
-        """Return the positions behind which nothing of ours lies, nor can arrive, marked so; once no task copies.
-
-        A partition that could not be fenced yet, or where nothing refuses what arrives late, has no mark; that says
-        nothing of the others.
-        """
-        if self.slots or not self.is_known or self.term is None:
-            # What is committed in transactions is settled anyway.
-            return []
-        copies = {source: handover.position.target for source, handover in self.handovers.items()}
-        return [
-            replace(handover.position, settled=True, settled_in=self.term).record(source)
-            for source, handover in self.handovers.items()
-            if handover.clean
-            and handover.is_recorded
-            and not {self._copy_of(source, copies)} & (self.unfenced.keys() | self.unrefused.keys())
-        ]
-
-    @_alone
-    def take_throttled(self, throttled: Collection[Throttled], seconds: float) -> None:
-        """Take in for how long each task was throttled in an epoch of so many seconds."""
-        flow = self.settings.flow
-        longest = (
-            (flow.source, max((each.source_ms for each in throttled), default=0)),
-            (flow.target, max((each.target_ms for each in throttled), default=0)),
-        )
-        self.throttles = tuple(
-            f"throttled by {alias} for {ms} ms of the last {seconds:.1f} s: a quota of that cluster holds the copy back"
-            for alias, ms in longest
-            if ms
-        )
-
-    @_alone
     def slot(self, number: int, addresses: Container[TopicPartition], side_topics: Container[str]) -> Slot | None:
         """Return as whom task ``number`` writes to some partitions, and to any of the side topics; None: as anybody."""
-        if not self.slots:
-            return None
-        slot = self.slots[number]
-        sequences = {
-            partition: sequence
-            for partition, sequence in slot.sequences.items()
-            if partition in addresses or partition.topic in side_topics
-        }
-        return replace(slot, sequences=sequences)
+        return self.slots.of(number, addresses, side_topics)
 
     @_alone
     def take_slot(self, number: int, end: SlotEnd) -> None:
         """Take in how a task left its slot; one that is lost must be taken over anew, and positions be read again."""
-        slots = list(self.slots)
-        if end.lost is None or end.is_stuck:
-            self.given_up[slots[number].transactional_id] = slots[number].producer
-        if end.lost is not None:
+        if not self.slots.take(number, end):
             self.is_known = False
-            longer = 2 * slots[number].patience_seconds
-            self.patience_seconds[number] = min(longer, MOST_SLOT_PATIENCE_SECONDS)
-            return
-        self.patience_seconds.pop(number, None)
-        slots[number] = replace(slots[number], sequences={**slots[number].sequences, **end.sequences})
-        self.slots = tuple(slots)
 
     @property
     @_alone
@@ -804,16 +591,3 @@ class FlowRuntime:
         """Whether it is not known yet how the copying goes: there is something to copy, and no epoch has reported."""
         is_done = not self.partitions or (self.is_known and all(self.is_idle(each) for each, *_ in self.partitions))
         return not self.has_reported and not (self.has_looked and is_done)
-
-    @_alone
-    def take_over(self, result: PartitionResult) -> None:
-        """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""
-        trace = self.takeovers.pop(result.source, None)
-        if result.trouble is None and result.stopped is None:
-            self.mm2 = self.mm2.without(result.source)
-        elif trace is not None:
-            # Behind all others: what cannot be decided now does not keep them from it. What was refused must not be
-            # begun as if nothing were known of it, should the stop be lifted.
-            self.takeovers[result.source] = trace
-        self.take_result(result)
-        self.changed()

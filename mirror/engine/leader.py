@@ -22,6 +22,7 @@ from mirror.engine import flow_messages
 from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.election import Election, Identity
 from mirror.engine.flow_news import FlowNews
+from mirror.engine.flow_pauses import pause_report, take_pauses
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import LEASE_SHARE, Lease
 from mirror.engine.run_log import logger_of
@@ -83,11 +84,11 @@ class FlowLeader:
                 return self._round(cluster[0])
 
             while True:
-                self._runtime.rested.clear()
+                self._runtime.pause_changed.clear()
                 ticking.once(lambda: run_tick(name, now_ms, round_of_election))
                 self._news.look()
                 if not self._ended.is_set():
-                    self._runtime.rested.wait(_LOOK_SECONDS)
+                    self._runtime.pause_changed.wait(_LOOK_SECONDS)
                 if self._ended.is_set():
                     break
             # By a name of its own: that nothing went wrong with it does not mean that the election has recovered.
@@ -111,7 +112,7 @@ class FlowLeader:
         """Release the flow; ``is_settled``: nothing that was sent can arrive late."""
         self._is_settled = is_settled
         self._ended.set()
-        self._runtime.rested.set()
+        self._runtime.pause_changed.set()
 
     def _round(self, target: Cluster) -> tuple[int, Sequence[str]]:
         if self._election is None:
@@ -162,14 +163,14 @@ class FlowLeader:
 
     def _take_pauses(self, election: Election) -> None:
         before = self._runtime.pauses
-        if self._runtime.take_pauses(election.pauses):
+        if take_pauses(self._runtime, election.pauses):
             said = "; ".join(election.pauses.told()) or "nothing any more"
             if before.pauses_any or election.pauses.pauses_any:
                 self._log.info("paused: %s", said)
 
     def _answer_pauses(self, election: Election) -> None:
         """Say in the state topic, once it is so, that nothing more is appended to what is paused."""
-        found = self._runtime.pause_report(self._identity.engine)
+        found = pause_report(self._runtime, self._identity.engine)
         # Said again when somebody has written over it, or ended a cut: what was said before tells nothing of that.
         if found is None or found == election.pause_report:
             return
@@ -195,7 +196,7 @@ class FlowLeader:
     def _stand_by(self, why: str) -> None:
         self._leads.clear()
         self._lease_over.set()
-        if self._runtime.weak_fence is not None:
+        if self._runtime.late.weakness is not None:
             self._lost()
         self._runtime.stand_by()
         self._log.warning("stands by: %s", why)
@@ -217,7 +218,7 @@ class FlowLeader:
         if self._runtime.may_be_copied != self._could_copy:
             self._could_copy = not self._could_copy
             self._runtime.changed()
-        if self._runtime.weak_fence is not None and self._runtime.lease.left <= 0 and self._runtime.is_known:
+        if self._runtime.late.weakness is not None and self._runtime.lease.left <= 0 and self._runtime.is_known:
             with self._runtime.lock:
                 self._runtime.is_known = False
             self._lost()

@@ -35,12 +35,14 @@ from mirror.engine.election import Identity
 from mirror.engine.epoch_plan import flow_work, partitions_to_copy
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.flow_heartbeats import FlowHeartbeats
+from mirror.engine.flow_messages import throttle_reasons
 from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
 from mirror.engine.refusals import SameCluster, not_reachable, place_of
 from mirror.engine.run_log import logger_of
+from mirror.engine.settled import settled
 from mirror.engine.start_check import chosen_flows, cluster_ids, same_cluster
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
@@ -54,7 +56,7 @@ from mirror.model.state_record import stamped, state_topic
 from mirror.spark_conf import BadSparkConf, with_encryption
 
 _LOG = logging.getLogger(__name__)
-_REST_SECONDS = 0.5
+_BACKOFF_SECONDS = 0.5
 # The first epoch with a flow is short: it finds out how much each partition moves, so that the next share it evenly,
 # and tells soon whether all is well.
 _FIRST_EPOCH_SECONDS = 2.0
@@ -351,8 +353,7 @@ class Engine:
     def _settle(self) -> None:
         """Record that nothing was being copied at the end: the next engine need not compare what lies behind."""
         for flow, runtime in self._runtimes.items():
-            records = runtime.settled()
-            if not records or runtime.term is None or runtime.lease.left <= 0:
+            if not (records := settled(runtime)) or runtime.term is None or runtime.lease.left <= 0:
                 continue
             try:
                 with closing(LogWriter(runtime.settings.target_producer, alias=flow.target)) as writer:
@@ -375,7 +376,7 @@ class Engine:
                 is_first = any(known.get(flow) != begun[flow] for flow, each in self._runtimes.items() if each.is_known)
                 seconds = min(_FIRST_EPOCH_SECONDS, longest) if is_first else longest
                 # With exactly once a task needs a slot of each flow.
-                slots = [len(runtime.slots) for runtime in self._runtimes.values() if runtime.slots]
+                slots = [len(runtime.slots.known) for runtime in self._runtimes.values() if runtime.slots.known]
                 works = self._plan_epoch(seconds, min([at_once, *slots]))
             if not works:
                 stop.wait(_TICK_SECONDS)
@@ -396,7 +397,7 @@ class Engine:
                         # What the tasks wrote is on the target; the control thread reads it back.
                         runtime.is_known = False
                 known = {}
-                stop.wait(_REST_SECONDS)
+                stop.wait(_BACKOFF_SECONDS)
                 continue
             finally:
                 self._over_at = math.inf
@@ -410,7 +411,7 @@ class Engine:
             for flow, runtime in self._runtimes.items():
                 # Only now: what is to be said of the partitions that are paused is known.
                 runtime.end_epoch()
-                runtime.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], lasted)
+                runtime.throttles = throttle_reasons(flow, results, lasted)
 
     def _take_result(self, work: TaskWork, result: TaskResult, begun: Mapping[Flow, int], seconds: float) -> None:
         """Take in what a task has done, but for flows that were begun anew since: it went on from what is past."""

@@ -19,7 +19,7 @@ from mirror.model.flow import Flow
 _MOST_PARTITIONS = 200
 _SECONDS = 3.0
 _TICK_SECONDS = 0.1
-_REST_SECONDS = 0.5
+_BACKOFF_SECONDS = 0.5
 
 
 class Takeovers:
@@ -55,7 +55,7 @@ class Takeovers:
                 # Nothing was written, so nothing is lost.
                 for flow in work.flows:
                     self._runtimes[flow.flow].takeover_trouble = f"the last takeover failed: {failure}"
-                stop.wait(_REST_SECONDS)
+                stop.wait(_BACKOFF_SECONDS)
                 continue
             for flow in work.flows:
                 self._runtimes[flow.flow].takeover_trouble = None
@@ -63,7 +63,7 @@ class Takeovers:
             for result in results:
                 self._take(sent[result.flow, result.source], result)
             if all(result.trouble for result in results):
-                stop.wait(_REST_SECONDS)
+                stop.wait(_BACKOFF_SECONDS)
 
     def _plan(self) -> TaskWork | None:
         with ExitStack() as held:
@@ -90,7 +90,7 @@ class Takeovers:
             for flow, runtime in self._runtimes.items()
             if runtime.is_known
             for source, target, topic_id, target_id in runtime.partitions
-            if source in runtime.takeovers and source not in runtime.stopped and target not in runtime.unfenced
+            if source in runtime.takeovers and source not in runtime.stopped and target not in runtime.late.unfenced
         ]
         if not waiting:
             return None
@@ -106,7 +106,7 @@ class Takeovers:
             if not runtime.is_known or runtime.takeovers.get(result.source) is not work.mm2:
                 # The engine has lost its place meanwhile, and reads it back; this is decided again.
                 return
-            runtime.take_over(result)
+            take_in(runtime, result)
         if result.note:
             logger_of(result.flow).info("%s: %s", result.source, result.note)
         elif result.handover is not None and result.trouble is None and result.stopped is None:
@@ -116,3 +116,17 @@ class Takeovers:
                 "%s is taken over from %s at upstream offset %s; %s records behind its position were there already",
                 *(result.source, whose, position.upstream, result.skipped_by_match),
             )
+
+
+def take_in(runtime: FlowRuntime, result: PartitionResult) -> None:
+    """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""
+    with runtime.lock:
+        trace = runtime.takeovers.pop(result.source, None)
+        if result.trouble is None and result.stopped is None:
+            runtime.mm2 = runtime.mm2.without(result.source)
+        elif trace is not None:
+            # Behind all others: what cannot be decided now does not keep them from it. What was refused must not be
+            # begun as if nothing were known of it, should the stop be lifted.
+            runtime.takeovers[result.source] = trace
+        runtime.take_result(result)
+        runtime.changed()

@@ -12,11 +12,11 @@ import kafka.errors
 
 from mirror.clock import steady_seconds
 from mirror.kafka import batch, topic_ids, wire
+from mirror.kafka.aborted_transactions import AbortedTransactions
 from mirror.kafka.batch import PLAIN, CorruptBatch, Header, Producer, Record, UnsupportedMagic
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View, topic_settings
 from mirror.kafka.connection import Connection
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed
-from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.versions import PRODUCE
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mirror.history.store import HistoryWriter
 
 _LOG = logging.getLogger(__name__)
-_REST_SECONDS = 5.0
+_INTERVAL_SECONDS = 5.0
 # Of the time of a core a flow's looks take no more than a part in so many.
 _SHARE = 20
 # Of so many partitions in a look the oldest record that is not copied is read, if nobody knows its time.
@@ -63,12 +63,12 @@ class Watching:
         self._stop = stop
         self._looks: dict[Flow, _Look] = {}
         history = engine.settings.engine.history
-        self._interval_seconds = _REST_SECONDS
+        self._interval_seconds = _INTERVAL_SECONDS
         self._writer: HistoryWriter | None = None
         if history.directory is not None:
             from mirror.history import store  # Arrow takes memory that other engines are spared
 
-            self._interval_seconds = min(_REST_SECONDS, history.interval_seconds)
+            self._interval_seconds = min(_INTERVAL_SECONDS, history.interval_seconds)
             bounds = Bounds(history.retention_seconds, history.retention_bytes)
             self._writer = store.HistoryWriter(history.directory, bounds)
 

@@ -32,7 +32,7 @@ from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, ProbeRow, probe_
 from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
 from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
-from mirror.recovery.seen_at_work import Placed, first_write, resting_groups
+from mirror.recovery.seen_at_work import Placed, first_write, idle_groups
 from mirror.recovery.state_followers import StateFollowers
 
 _BOOTSTRAP_MS = 5_000
@@ -202,10 +202,10 @@ class ClusterEnds:
         with closing(self._target()) as channel:
             return first_write(channel, written, since_ms)
 
-    def resting(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
+    def idle_groups(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
         """See `FlowEnds`."""
         with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
-            return resting_groups(target, groups, placed)
+            return idle_groups(target, groups, placed)
 
     def of_groups(self, pattern: str) -> ClusterEnds:
         """See `FlowEnds`."""

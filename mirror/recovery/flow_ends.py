@@ -157,7 +157,7 @@ class FlowEnds(Protocol):
         """Return when the target first accepted a record of applications since then, in ms; None: none is seen."""
         ...
 
-    def resting(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
+    def idle_groups(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
         """Return which of the groups show nothing of being at work on the target, and for people what they show."""
         ...
 

@@ -70,7 +70,7 @@ class MovePlan:
         that no group matches the pattern, in words; None: some do.
     unseen
         where the checkpoints tell: the groups that may have read copies of which there are none, in words for people.
-    resting
+    idle_positions
         where groups stand on the target that have read nothing since they were put where they are: they stay there.
     """
 
@@ -82,7 +82,7 @@ class MovePlan:
     source_problem: str | None = None
     unmatched: str | None = None
     unseen: tuple[str, ...] = ()
-    resting: Mapping[str, Mapping[TopicPartition, GroupPosition]] = field(default_factory=dict)
+    idle_positions: Mapping[str, Mapping[TopicPartition, GroupPosition]] = field(default_factory=dict)
 
     @property
     def writes(self) -> tuple[GroupDecision, ...]:
@@ -134,7 +134,7 @@ class MovePlan:
         for each in self.positions:
             partition = TopicPartition(each.topic, each.partition)
             decision = decided.get((each.group, partition))
-            present = decision.present if decision else self._resting(each, partition)
+            present = decision.present if decision else self._idle_position(each, partition)
             before = present.position if present else None
             after = decision.wanted.position if decision and decision.action is GroupAction.WRITE else before
             rows.append(
@@ -153,10 +153,10 @@ class MovePlan:
             )
         return rows
 
-    def _resting(self, position: TranslatedPosition, partition: TopicPartition) -> GroupPosition | None:
+    def _idle_position(self, position: TranslatedPosition, partition: TopicPartition) -> GroupPosition | None:
         if not isinstance(position.translation, NothingRead):
             return None
-        return self.resting.get(position.group, {}).get(partition)
+        return self.idle_positions.get(position.group, {}).get(partition)
 
 
 def _is_exactly(translation: Translation, position: int) -> bool:
@@ -239,14 +239,14 @@ def plan_moves(
     decisions: tuple[GroupDecision, ...] = ()
     there = back if view.source_problem is not None else None
     unseen: tuple[str, ...] = ()
-    resting: Mapping[str, Mapping[TopicPartition, GroupPosition]] = {}
+    idle_positions: Mapping[str, Mapping[TopicPartition, GroupPosition]] = {}
     idle = sorted({each.group for each in view.positions if isinstance(each.translation, NothingRead)})
     if checkpoints or idle or there is not None:
         with Cluster.connect(clusters[settings.flow.target]) as target:
             if checkpoints:
                 decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
             if idle:
-                resting = target.positions_of_groups(idle)
+                idle_positions = target.positions_of_groups(idle)
             if there is not None:
                 told = {(each.group, each.topic) for each in view.positions}
                 unseen = unseen_readers(settings, there, target, told, chosen)
@@ -259,7 +259,7 @@ def plan_moves(
         view.source_problem,
         view.unmatched,
         unseen,
-        resting,
+        idle_positions,
     )
 
 

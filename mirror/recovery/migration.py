@@ -196,10 +196,10 @@ def _reads(move: Move, group: str, word: Word | None) -> Step:
         # What was said before it was started is not about this start.
         if word is not None and word.at_ms >= since:
             told = f"not seen; a person says that group {group} is at work on {target} ({word})"
-            shown = move.ends.resting([group], placed_groups(known)).get(group)
+            shown = move.ends.idle_groups([group], placed_groups(known)).get(group)
             return Result(Verdict.UNKNOWN, f"{told}, but {shown}") if shown else Result(Verdict.PASS, told)
         said = {group: move.applications.group_reads(target, group, since)}
-        checked = checked_reads(said, lambda of: move.ends.resting(of, placed_groups(known)))[group]
+        checked = checked_reads(said, lambda of: move.ends.idle_groups(of, placed_groups(known)))[group]
         # Who goes on by a word that the cluster does not bear out takes the next group from where it is.
         answer = NotDone(checked.why) if is_word(said[group]) and isinstance(checked, Unobserved) else checked
         times: dict[str, Json] = {group: answer.at_ms} if isinstance(answer, Done) else {}

@@ -219,7 +219,7 @@ class Move:
             if not groups:
                 return Result(Verdict.PASS, "no group was moved, so none is waited for")
             said = self.applications.first_reads(self.flow.target, groups, _since(known))
-            answers = checked_reads(said, lambda of: self.ends.resting(of, placed_groups(known)))
+            answers = checked_reads(said, lambda of: self.ends.idle_groups(of, placed_groups(known)))
             found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
             verdict = worst(_verdict(each) for each in found.values())
             told = [f"group {group}: {_detail(each)}" for group, each in found.items() if not isinstance(each, Done)]

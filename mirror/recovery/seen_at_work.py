@@ -32,14 +32,14 @@ def checked_write(answer: Answer, cluster: str, first_written: Callable[[], int 
 
 
 def checked_reads(
-    answers: Mapping[str, Answer], resting: Callable[[Collection[str]], Mapping[str, str]]
+    answers: Mapping[str, Answer], idle_groups_of: Callable[[Collection[str]], Mapping[str, str]]
 ) -> Mapping[str, Answer]:
     """Return what is known of groups that read, where a person says so of some.
 
-    ``resting`` asks the cluster which groups show nothing of that, and returns, for people, what of each it shows.
+    ``idle_groups_of`` asks the cluster which groups show nothing of that, and returns what of each it shows.
     """
     said = [group for group, each in answers.items() if isinstance(each, Done) and each.is_word]
-    idle = resting(said) if said else {}
+    idle = idle_groups_of(said) if said else {}
     return {
         group: Unobserved(f"{each.detail}, but {idle[group]}")
         if group in idle and isinstance(each, Done)
@@ -75,7 +75,7 @@ def _timestamps(answer: Any) -> Iterator[tuple[TopicPartition, int, int]]:
             yield TopicPartition(topic.name, entry.partition_index), entry.error_code, entry.timestamp
 
 
-def resting_groups(cluster: Cluster, groups: Collection[str], placed: Placed) -> dict[str, str]:
+def idle_groups(cluster: Cluster, groups: Collection[str], placed: Placed) -> dict[str, str]:
     """Return the groups without a member, and with no other position than where they were put; for people, how so.
 
     A group of which the cluster does not tell is none of them.

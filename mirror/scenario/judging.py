@@ -39,7 +39,7 @@ from mirror.proof.losses import Absence, Ranges, measure_losses
 from mirror.proof.objectives import Objectives, Rpo, compute_rpo, judge_objectives
 from mirror.proof.same_offsets import count_moved
 from mirror.proof.shared_logs import shared_places
-from mirror.proof.transactions import TransactionCount, count_transactions
+from mirror.proof.torn_transactions import TransactionCount, count_transactions
 from mirror.scenario.declaration import Judged, Procedure, Replicator, Scenario
 from mirror.scenario.outcome import Figures, GroupFigures
 from mirror.scenario.planted import Planted, unfound, without

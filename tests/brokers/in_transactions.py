@@ -93,14 +93,14 @@ class InTransactions(Copying):
         self.log = self.log or FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
         self.log.poll()
         # The engine of the term before is no more, and no other has a right to write.
-        held = self.hold.take(self.log, self.term, self.runtime.given_up, is_alone=True)
+        held = self.hold.take(self.log, self.term, self.runtime.slots.given_up, is_alone=True)
         self.runtime.take_state(self.log.state, Mm2Traces(), held)
         self.handovers = dict(self.runtime.handovers)
         self._take_slot()
 
     def _take_slot(self) -> None:
-        self.unfenced = dict(self.runtime.unfenced)
-        (slot,) = self.runtime.slots
+        self.unfenced = dict(self.runtime.late.unfenced)
+        (slot,) = self.runtime.slots.known
         writers = frozenset(self.runtime.writers)
         self.flow = replace(self.flow, slot=slot if self.runtime.is_known else None, writers=writers)
 
@@ -117,7 +117,7 @@ class InTransactions(Copying):
             asked = self.runtime.to_fence()
             self.fence_troubles = dict(self.hold.fence(asked))
             self.runtime.take_fenced(asked, self.fence_troubles, FlowState())
-            self.unfenced = dict(self.runtime.unfenced)
+            self.unfenced = dict(self.runtime.late.unfenced)
 
     def copy_on(
         self, seconds: float, epoch_channel: tuple[str, int] | None = None

@@ -15,7 +15,7 @@ import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.copier import loop
+from mirror.copier import connections
 from mirror.copier.work import Handover
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
@@ -461,7 +461,7 @@ def test_a_broker_that_does_not_offer_what_is_needed_is_named_until_it_does(
     copying.epoch()
     new_process()
     with monkeypatch.context() as other:
-        other.setattr(loop, request_name, needed)
+        other.setattr(connections, request_name, needed)
         (result,) = copying.epoch().values()
         trouble = result.trouble or ""
         assert f"{side}, broker 1: it offers {needed.name} versions" in trouble

@@ -40,6 +40,8 @@ class Traffic:
 
     fetches: list[tuple[int, int]] = field(default_factory=list)
     """Partitions named and forgotten, by fetch."""
+    sizes: list[int] = field(default_factory=list)
+    """The most bytes asked for of a partition, by fetch that names any."""
     batches: list[int] = field(default_factory=list)
     """Sizes of the batches produced."""
 
@@ -53,6 +55,7 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
     def fetch(correlation: int, wanted: dict[TopicPartition, FetchFrom], **more: Any) -> bytes:
         if "session" in more:
             seen.fetches.append((len(wanted), len(more["forgotten"])))
+            seen.sizes += [max(each.most_bytes for each in wanted.values())] if wanted else []
         return fetch_request(correlation, wanted, **more)
 
     def produce(correlation: int, contents: Sequence[tuple[TopicPartition, memoryview]], **more: Any) -> list[Any]:
@@ -244,8 +247,8 @@ def test_a_long_line_to_the_source_is_asked_for_more_at_once(
     for link in linked(east_west, "east").links:
         link.set(delay_ms=DELAY_MS)
     copying.until_caught_up()
-    with_data = [named for named, _ in traffic.fetches if named]
-    assert len(with_data) < 24 * 2 / 3
+    # How many fetches that saves depends on how fast the rest of the machine is.
+    assert max(traffic.sizes) >= 2 * traffic.sizes[0]
     assert_copied(copying)
 
 
@@ -371,7 +374,7 @@ def test_a_name_that_moves_to_another_address_is_found_again(
         return resolve(address if host == "kafka.example" else host, *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", resolved)
-    cluster = links.Cluster("east", {"bootstrap.servers": f"kafka.example:{port}"})
+    cluster = links.ClusterLinks("east", {"bootstrap.servers": f"kafka.example:{port}"})
     with pytest.raises(ConnectionFailed):
         cluster.ask(Channel.new_producer)
     address = "127.0.0.1"
@@ -380,7 +383,7 @@ def test_a_name_that_moves_to_another_address_is_found_again(
     cluster.close()
 
 
-def asked(cluster: links.Cluster) -> object | None:
+def asked(cluster: links.ClusterLinks) -> object | None:
     try:
         return cluster.ask(Channel.new_producer)
     except ConnectionFailed:

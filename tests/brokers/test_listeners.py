@@ -350,7 +350,7 @@ def test_without_a_certificate_of_the_client_the_broker_that_asks_for_one_is_tol
 
 def test_whose_session_is_over_logs_in_again_before_the_broker_hangs_up(doors: Doors) -> None:
     """KIP-368: a worker process keeps its connections from epoch to epoch; here a session lasts two seconds."""
-    held = links.Cluster("east", right(doors, "SCRAM-SHA-256"))
+    held = links.ClusterLinks("east", right(doors, "SCRAM-SHA-256"))
     node = held.ask(lambda channel: channel.leader(TopicPartition(TOPIC, 0)))
     first = held.connection(node, "fetch", (FETCH,))
     assert first.session_seconds == 2

@@ -13,7 +13,7 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.model.partition import TopicPartition
-from mirror.recovery.seen_at_work import first_write, resting_groups
+from mirror.recovery.seen_at_work import first_write, idle_groups
 from mirror.waiting import wait_until
 
 
@@ -53,7 +53,7 @@ def test_a_group_without_a_member_that_stands_where_it_was_put_shows_nothing(
     try:
         consumer.subscribe([topic])
         wait_until(lambda: consumer.poll(0.5) or consumer.assignment(), "the member", timeout_seconds=120)
-        found = resting_groups(west, [idle, read, member, unheard_of], placed)
+        found = idle_groups(west, [idle, read, member, unheard_of], placed)
     finally:
         consumer.close()
     assert set(found) == {idle, unheard_of}

@@ -13,7 +13,7 @@ from mirror.proof.findings import Anomaly, Era
 from mirror.proof.losses import Absence, DeclaredGap, measure_losses
 from mirror.proof.same_offsets import count_moved
 from mirror.proof.shared_logs import judge_by_origin, shared_places
-from mirror.proof.transactions import TransactionCount, count_transactions
+from mirror.proof.torn_transactions import TransactionCount, count_transactions
 from tests.spark.histories import COPY, MIRRORED, ORDERS, SENT_AT, Row, logged, logs_of, own, sends_of, sent
 
 PARTITION = TopicPartition("orders", 0)

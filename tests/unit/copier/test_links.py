@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mirror.copier import links
-from mirror.copier.links import Cluster
+from mirror.copier.links import ClusterLinks
 from mirror.model.partition import TopicPartition
 
 
@@ -23,22 +23,22 @@ class Known:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> ClusterLinks:
     monkeypatch.setattr(links, "Channel", Known)
-    found = Cluster("west", {})
+    found = ClusterLinks("west", {})
     found.channel()
     return found
 
 
 def test_partitions_with_the_same_replicas_share_a_connection_and_others_do_not_wait_for_them(
-    cluster: Cluster,
+    cluster: ClusterLinks,
 ) -> None:
     first, other, like_the_first = (TopicPartition("orders", number) for number in (0, 1, 30))
     assert cluster.line(1, first) == cluster.line(1, like_the_first)
     assert cluster.line(1, first) != cluster.line(1, other)
 
 
-def test_a_broker_has_no_more_connections_than_a_few_and_a_partition_keeps_its_own(cluster: Cluster) -> None:
+def test_a_broker_has_no_more_connections_than_a_few_and_a_partition_keeps_its_own(cluster: ClusterLinks) -> None:
     partitions = [TopicPartition("orders", number) for number in range(60)]
     lines = [cluster.line(1, each) for each in partitions]
     assert set(lines) == set(range(8))
@@ -48,5 +48,5 @@ def test_a_broker_has_no_more_connections_than_a_few_and_a_partition_keeps_its_o
 
 def test_where_replicas_are_not_known_all_go_over_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "Channel", Known)
-    nowhere = Cluster("west", {})
+    nowhere = ClusterLinks("west", {})
     assert {nowhere.line(1, TopicPartition("orders", number)) for number in range(9)} == {0}

@@ -45,7 +45,7 @@ class StateTopic:
         self.exists = True
         self.records.append(writer_record(producer.producer_id, 0))
 
-    # As links.Cluster and as a Channel.
+    # As links.ClusterLinks and as a Channel.
 
     def ask(self, question: Any) -> Any:
         return question(self)

@@ -9,11 +9,13 @@ import pytest
 
 from mirror.control.tick import TickReport
 from mirror.copier.takeover_task import take_over
-from mirror.engine import flow_control
+from mirror.engine import flow_pauses
 from mirror.engine.flow_control import FlowControl
+from mirror.engine.flow_pauses import take_pauses, take_resumed
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
+from mirror.engine.takeovers import take_in
 from mirror.engine.ticking import Ticking
 from mirror.kafka.answers import Found
 from mirror.kafka.problems import ConnectionFailed
@@ -53,7 +55,7 @@ class Engine:
             cast(Any, None),
             matches_mm2=True,
         )
-        monkeypatch.setattr(flow_control, "read_traces", self.traces)
+        monkeypatch.setattr(flow_pauses, "read_traces", self.traces)
 
     def offsets(self, partitions: list[TopicPartition], _: str) -> Found[TopicPartition, int]:
         if self.is_away:
@@ -71,7 +73,7 @@ class Engine:
         return self.control._look_at_resumed(cast(Any, SimpleNamespace(poll=lambda: state)))
 
     def pause_while_java_copies(self, *values: bytes, recorded: bool = True, synced: bool = True) -> None:
-        self.standing.take_pauses(PAUSED)
+        take_pauses(self.standing, PAUSED)
         for value in values:
             upstream, downstream = self.copying.source().end, self.copying.copy().end
             self.copying.source().write(value)
@@ -81,7 +83,7 @@ class Engine:
                 self.syncs.take(Pair(upstream, downstream))
             if recorded:
                 self.mm2 = upstream + 1
-        self.standing.take_pauses(Pauses())
+        take_pauses(self.standing, Pauses())
 
     def copy_on(self) -> None:
         """Take over what is to be taken over, and copy the rest."""
@@ -93,7 +95,7 @@ class Engine:
             (found,) = take_over(copying.work(heard=False)).partitions
             assert found.handover is not None, (found.trouble, found.stopped)
             copying.handovers[ORDERS] = found.handover
-            standing.take_over(found)
+            take_in(standing, found)
         copying.works = works | {ORDERS: {"mm2": standing.mm2.possible(ORDERS, is_known=True)}}
         copying.epoch(2.0)
 
@@ -134,9 +136,9 @@ def test_where_nobody_has_written_nothing_is_read(engine: Engine) -> None:
 
 def test_what_others_have_written_is_passed_by(engine: Engine) -> None:
     """It is told as it is of a topic that was not paused."""
-    engine.standing.take_pauses(PAUSED)
+    take_pauses(engine.standing, PAUSED)
     engine.copying.copy().write(b"theirs")
-    engine.standing.take_pauses(Pauses())
+    take_pauses(engine.standing, Pauses())
     assert engine.look().is_ok
     assert (engine.standing.handovers[ORDERS].clean, dict(engine.standing.takeovers)) == (True, {})
 
@@ -146,7 +148,7 @@ def test_as_long_as_it_cannot_be_looked_at_it_is_not_copied(engine: Engine) -> N
     engine.is_away = True
     assert not engine.look().is_ok
     assert engine.standing.resumed == {ORDERS}
-    engine.standing.take_pauses(PAUSED)
+    take_pauses(engine.standing, PAUSED)
     assert engine.standing.resumed == set(), "it is paused again"
     assert engine.look().is_ok
 
@@ -186,7 +188,7 @@ def test_where_java_was_killed_before_it_had_recorded_anything_what_was_not_begu
     engine: Engine,
 ) -> None:
     engine.standing.handovers.clear()
-    engine.standing.take_pauses(PAUSED)
-    engine.standing.take_pauses(Pauses())
-    engine.standing.take_resumed({ORDERS}, Mm2Traces(has_run=True))
+    take_pauses(engine.standing, PAUSED)
+    take_pauses(engine.standing, Pauses())
+    take_resumed(engine.standing, {ORDERS}, Mm2Traces(has_run=True))
     assert engine.standing.mm2.possible(ORDERS, is_known=False) is not None

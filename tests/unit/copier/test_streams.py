@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from mirror.copier.links import Cluster
+from mirror.copier.links import ClusterLinks
 from mirror.copier.streams import (
     ANSWER_SECONDS,
     PARTITIONS_A_REQUEST,
@@ -162,7 +162,7 @@ class Writer:
 
 def connected(*writers: Writer) -> tuple[Sender, Wire]:
     line = Wire()
-    sender = Sender(Cluster("west", {}), cast(Connection, line))
+    sender = Sender(ClusterLinks("west", {}), cast(Connection, line))
     for writer in writers:
         sender.add(writer.stream)
     return sender, line
@@ -662,7 +662,7 @@ def test_a_batch_that_no_request_may_hold_is_never_sent() -> None:
     sized(writer, 10)
     sized(writer, 300_000)
     line = Wire()
-    sender = Sender(Cluster("west", {}), cast(Connection, line), 200_000)
+    sender = Sender(ClusterLinks("west", {}), cast(Connection, line), 200_000)
     sender.add(writer.stream)
     while not writer.stream.is_over:
         sender.send(rested())

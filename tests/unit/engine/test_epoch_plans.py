@@ -50,7 +50,7 @@ def planned(engine: Engine) -> list[PartitionWork]:
 
 def test_a_partition_is_not_planned_before_its_copy_is_fenced(engine: Engine, runtime: FlowRuntime) -> None:
     """Its tail could still grow behind the place to which it was matched."""
-    runtime.unfenced = {COPY: None}
+    runtime.late.unfenced = {COPY: None}
     assert planned(engine) == []
     runtime.take_fenced({COPY}, {}, FlowState())
     assert [one.source for one in planned(engine)] == [ORDERS]
@@ -110,7 +110,7 @@ def test_a_slot_that_a_task_of_an_earlier_beginning_has_lost_was_taken_anew_sinc
     engine: Engine, runtime: FlowRuntime
 ) -> None:
     flow = runtime.settings.flow
-    runtime.slots = (Slot("east-0", Producer(7, 0, is_transactional=True), {}, 1.0, None),)
+    runtime.slots.known = (Slot("east-0", Producer(7, 0, is_transactional=True), {}, 1.0, None),)
     result = TaskResult((), 0.0, 0.0, {}, {flow: SlotEnd({}, "the transaction was aborted")})
     engine._take_slots([result], {flow: runtime.begun - 1})
     assert runtime.is_known

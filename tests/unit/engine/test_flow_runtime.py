@@ -11,11 +11,12 @@ import pytest
 
 from mirror.config.resolving import load
 from mirror.control.tick import TickReport
-from mirror.copier.work import Handover, PartitionResult, SlotEnd, Throttled
+from mirror.copier.work import Handover, PartitionResult, SlotEnd, TaskResult, Throttled
 from mirror.engine import flow_messages
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.settled import settled
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Mm2Trace
@@ -76,15 +77,15 @@ def test_slots_are_given_up_whose_tasks_have_come_back_unless_another_has_taken_
     runtime.take_slot(0, SlotEnd({}))
     runtime.take_slot(1, SlotEnd({}, "gets nowhere", is_stuck=True))
     runtime.between_epochs()
-    assert runtime.given_up == {first: one, second: another}
+    assert runtime.slots.given_up == {first: one, second: another}
     runtime.take_state(FlowState(), Mm2Traces(), TakenProducers(PRODUCERS))
-    assert runtime.given_up == {}
+    assert runtime.slots.given_up == {}
     runtime.take_slot(0, SlotEnd({}))
     runtime.between_epochs()
-    assert runtime.given_up == {}
+    assert runtime.slots.given_up == {}
     runtime.take_slot(0, SlotEnd({}))
     runtime.take_slot(1, SlotEnd({}, "fenced"))
-    assert runtime.given_up == {first: one}
+    assert runtime.slots.given_up == {first: one}
 
 
 def test_a_slot_that_is_lost_again_and_again_waits_longer_each_time(runtime: FlowRuntime) -> None:
@@ -94,12 +95,12 @@ def test_a_slot_that_is_lost_again_and_again_waits_longer_each_time(runtime: Flo
         runtime.take_slot(1, SlotEnd({}))
         runtime.take_slot(0, SlotEnd({}, "gets nowhere", is_stuck=True))
         runtime.take_state(FlowState(), Mm2Traces(), TakenProducers(PRODUCERS))
-        waits.append(runtime.slots[0].patience_seconds)
+        waits.append(runtime.slots.known[0].patience_seconds)
     assert waits == [4, 8, 16, 30, 30, 30]
-    assert runtime.slots[1].patience_seconds == 2
+    assert runtime.slots.known[1].patience_seconds == 2
     runtime.take_slot(0, SlotEnd({}))
     runtime.take_state(FlowState(), Mm2Traces(), TakenProducers(PRODUCERS))
-    assert runtime.slots[0].patience_seconds == 2
+    assert runtime.slots.known[0].patience_seconds == 2
 
 
 def test_a_lost_slot_keeps_nothing_of_what_its_task_says(runtime: FlowRuntime) -> None:
@@ -175,11 +176,13 @@ def test_without_transactions_there_is_no_slot(tmp_path: Path, runtime: FlowRunt
 
 def test_throttling_is_told_by_cluster_and_only_as_long_as_it_lasts() -> None:
     runtime = FlowRuntime(flow_settings(), lambda: None)
-    runtime.take_throttled([Throttled(0, 120), Throttled(0, 340)], 5.0)
+    flow = runtime.settings.flow
+    results = [TaskResult((), 1.0, 1.0, {flow: Throttled(0, ms)}) for ms in (120, 340)]
+    runtime.throttles = flow_messages.throttle_reasons(flow, results, 5.0)
     assert flow_messages.reasons(runtime) == (
         "throttled by west for 340 ms of the last 5.0 s: a quota of that cluster holds the copy back",
     )
-    runtime.take_throttled([Throttled(0, 0)], 5.0)
+    runtime.throttles = flow_messages.throttle_reasons(flow, [TaskResult((), 1.0, 1.0, {flow: Throttled(0, 0)})], 5.0)
     assert flow_messages.reasons(runtime) == ()
 
 
@@ -205,11 +208,11 @@ def test_positions_are_marked_as_settled_at_the_end_where_nothing_of_ours_lies_b
     for topic, (clean, recorded) in {"a": (True, True), "b": (False, True), "c": (True, False)}.items():
         runtime.handovers[TopicPartition(topic, 0)] = Handover(position, (), clean=clean, is_recorded=recorded)
     state = FlowState()
-    for key, value in runtime.settled():
+    for key, value in settled(runtime):
         state.apply(key, value)
     assert state.positions == {TopicPartition("a", 0): replace(position, settled=True, settled_in=4)}
     runtime.stand_by()
-    assert runtime.settled() == []
+    assert settled(runtime) == []
 
 
 def test_a_trouble_that_is_told_while_an_epoch_runs_is_a_reason_until_it_is_told_to_be_over() -> None:
@@ -240,7 +243,7 @@ _USES: dict[str, Callable[[FlowRuntime], object]] = {
     "read_again": FlowRuntime.read_again,
     "between_epochs": FlowRuntime.between_epochs,
     "take_settings": lambda runtime: runtime.take_settings(runtime.settings),
-    "settled": FlowRuntime.settled,
+    "settled": settled,
     "is_settled": lambda runtime: runtime.is_settled,
     "is_starting": lambda runtime: runtime.is_starting,
     "lead": lambda runtime: runtime.lead(1, was_settled=True),
@@ -249,7 +252,6 @@ _USES: dict[str, Callable[[FlowRuntime], object]] = {
     "take_partitions": lambda runtime: runtime.take_partitions(()),
     "take_mirrors": lambda runtime: runtime.take_mirrors({}, {}, frozenset()),
     "take_trouble": lambda runtime: runtime.take_trouble(ORDERS, "no leader"),
-    "take_throttled": lambda runtime: runtime.take_throttled([], 1.0),
     "forget": lambda runtime: runtime.forget([ORDERS]),
 }
 

@@ -9,9 +9,11 @@ import pytest
 
 from mirror.copier.work import Handover, OthersUntil, PartitionResult
 from mirror.engine import flow_messages
+from mirror.engine.flow_pauses import pause_report, take_pauses
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.settled import settled
 from mirror.kafka.batch import Producer
 from mirror.model.connect_offsets import partition_of, source_key
 from mirror.model.flow_state import FlowState
@@ -87,7 +89,7 @@ def test_a_partition_that_could_not_be_fenced_takes_no_other_its_mark(runtime: F
     for source, position in both.items():
         runtime.handovers[source] = Handover(position, (), clean=True)
     stopped = FlowState()
-    for key, value in runtime.settled():
+    for key, value in settled(runtime):
         stopped.apply(key, value)
     assert not runtime.is_settled
     assert stopped.positions == {ORDERS: replace(both[ORDERS], settled=True, settled_in=4)}
@@ -170,39 +172,41 @@ def test_a_pause_promises_nothing_of_what_was_sent_before_where_the_target_does_
     runtime: FlowRuntime,
 ) -> None:
     """With a weak fence that is so until a batch of the next epoch is in the copy, which a paused topic never gets."""
-    runtime.take_pauses(Pauses((PauseWish("all", None, True, "ann", 1),)))
+    take_pauses(runtime, Pauses((PauseWish("all", None, True, "ann", 1),)))
     runtime.take_state(COPIED, Mm2Traces(), TakenProducers(producer=NEXT))
     runtime.take_fenced({ORDERS_COPY, BILLS_COPY}, {}, COPIED)
-    said = runtime.pause_report("me")
+    said = pause_report(runtime, "me")
     assert said is not None
     assert (said.busy, said.unrefused, said.weakness) == (frozenset(), frozenset(), ""), "its marker refuses it"
 
-    runtime.weak_fence = "grant Write"
+    runtime.late.weakness = "grant Write"
     runtime.take_state(COPIED, Mm2Traces(), TakenProducers(producer=NEXT))
     runtime.take_fenced({ORDERS_COPY, BILLS_COPY}, {}, COPIED, DataProducer(FIRST.producer_id, FIRST.epoch))
-    said = runtime.pause_report("me")
+    said = pause_report(runtime, "me")
     assert said is not None
     assert (said.busy, said.unrefused, said.weakness) == (frozenset(), {ORDERS, BILLS}, "grant Write")
     assert PauseReport.of(said.content()) == said
     runtime.take_written(ORDERS_COPY, result(ORDERS, sequence=0), NEXT)
-    assert runtime.unrefused, "nothing was appended"
+    assert runtime.late.unrefused, "nothing was appended"
     runtime.take_written(ORDERS_COPY, replace(result(ORDERS, sequence=3), records=3), NEXT)
-    said = runtime.pause_report("me")
+    said = pause_report(runtime, "me")
     assert said is not None
     assert said.unrefused == {BILLS}
     runtime.take_written(ORDERS_COPY, result(ORDERS, sequence=3, may_arrive_late=True), NEXT)
     runtime.take_producer(replace(NEXT, epoch=NEXT.epoch + 1))
     runtime.take_fenced({ORDERS_COPY}, {}, COPIED)
-    assert runtime.unrefused == {ORDERS_COPY: NEXT.producer_id, BILLS_COPY: NEXT.producer_id}, "an answer was missing"
+    assert runtime.late.unrefused == {ORDERS_COPY: NEXT.producer_id, BILLS_COPY: NEXT.producer_id}, (
+        "an answer was missing"
+    )
 
 
 def test_what_was_sent_as_another_producer_than_the_one_that_is_fenced_is_not_refused(runtime: FlowRuntime) -> None:
-    runtime.fence_note = "the transactional id had expired"
-    runtime.take_pauses(Pauses((PauseWish("all", None, True, "ann", 1),)))
+    runtime.late.note = "the transactional id had expired"
+    take_pauses(runtime, Pauses((PauseWish("all", None, True, "ann", 1),)))
     runtime.take_state(COPIED, Mm2Traces(), TakenProducers(producer=NEXT))
     runtime.take_fenced({ORDERS_COPY, BILLS_COPY}, {}, COPIED, DataProducer(99, 3, "it had expired"))
     runtime.take_written(ORDERS_COPY, replace(result(ORDERS, sequence=3), records=3), NEXT)
-    said = runtime.pause_report("me")
+    said = pause_report(runtime, "me")
     assert said is not None
     assert (said.unrefused, said.weakness) == ({ORDERS, BILLS}, "the transactional id had expired")
 
@@ -211,13 +215,13 @@ def test_what_was_sent_with_the_producer_id_before_is_not_refused_where_the_clus
     runtime: FlowRuntime,
 ) -> None:
     """The right to the transactional id was granted while the engine runs; the fence is that of the new id alone."""
-    runtime.take_pauses(Pauses((PauseWish("all", None, True, "ann", 1),)))
+    take_pauses(runtime, Pauses((PauseWish("all", None, True, "ann", 1),)))
     runtime.take_state(COPIED, Mm2Traces(), TakenProducers(producer=FIRST, is_first=True))
     runtime.take_written(ORDERS_COPY, result(ORDERS, sequence=10, may_arrive_late=True), FIRST)
     runtime.take_producer(Producer(9, 0))
-    runtime.fence_note = "it was not to be had before"
+    runtime.late.note = "it was not to be had before"
     runtime.take_fenced({ORDERS_COPY}, {}, COPIED)
-    said = runtime.pause_report("me")
+    said = pause_report(runtime, "me")
     assert said is not None
     assert (said.unrefused, said.weakness) == ({ORDERS}, "it was not to be had before")
 
@@ -227,9 +231,9 @@ def test_what_nothing_refuses_is_remembered_for_as_long_as_the_engine_leads(runt
     runtime.take_state(COPIED, Mm2Traces(), TakenProducers(producer=NEXT))
     runtime.take_fenced({ORDERS_COPY}, {}, COPIED, DataProducer(99, 3, "it had expired"))
     runtime.take_state(COPIED, Mm2Traces(), TakenProducers(producer=NEXT))
-    assert runtime.unrefused == {ORDERS_COPY: 99}
+    assert runtime.late.unrefused == {ORDERS_COPY: 99}
     runtime.lead(6, was_settled=False)
-    assert runtime.unrefused == {}
+    assert runtime.late.unrefused == {}
 
 
 def test_a_partition_that_was_not_written_to_keeps_its_sequence(runtime: FlowRuntime) -> None:
@@ -264,8 +268,8 @@ def after_another_id(runtime: FlowRuntime, *, is_own: bool = True) -> PauseRepor
     runtime.take_state(COPIED, Mm2Traces(), TakenProducers(producer=NEXT))
     runtime.take_fenced(runtime.to_fence(), {}, COPIED, FORMER, is_own=is_own)
     runtime.handovers[ORDERS] = Handover(COPIED.positions[ORDERS], (), clean=True)
-    runtime.take_pauses(Pauses((PauseWish("p", "orders", True, "ann", 1),)))
-    said = runtime.pause_report("me")
+    take_pauses(runtime, Pauses((PauseWish("p", "orders", True, "ann", 1),)))
+    said = pause_report(runtime, "me")
     assert said is not None
     return said
 
@@ -311,7 +315,7 @@ def test_a_batch_of_the_next_epoch_has_what_was_not_answered_refused(runtime: Fl
 def test_what_is_not_answered_is_of_a_term(runtime: FlowRuntime) -> None:
     begin(runtime)
     runtime.lead(6, was_settled=False)
-    assert runtime.unanswered == {}
+    assert runtime.late.unanswered == {}
 
 
 def test_what_was_looked_for_before_the_flow_was_begun_is_not_all_that_the_engine_before_had_found(
@@ -365,5 +369,5 @@ def test_an_engine_that_stands_by_knows_nothing(runtime: FlowRuntime) -> None:
 
 
 def test_how_well_late_requests_are_refused_is_told(runtime: FlowRuntime) -> None:
-    runtime.weak_fence, runtime.fence_note = "grant Write", "the id had expired"
+    runtime.late.weakness, runtime.late.note = "grant Write", "the id had expired"
     assert flow_messages.notes(runtime) == ("grant Write", "the id had expired")

@@ -155,7 +155,7 @@ def test_where_late_requests_are_not_refused_all_begins_anew_once_the_right_to_w
     epochs = Epochs("local[1]", 1)
     leader, runtime, election = leading(1, lost=epochs.abort)
     a_round(leader)
-    runtime.is_known, runtime.weak_fence = True, "no rights"
+    runtime.is_known, runtime.late.weakness = True, "no rights"
     a_round(leader_with(leader, election, 1))
     assert runtime.is_known
     runtime.lease = Lease(0.0)
@@ -320,9 +320,9 @@ def test_a_flow_whose_target_has_long_been_away_leaves_the_epochs_of_the_others_
     runtime.lease = Lease(0.0)
     runtime.lease.renew(steady_seconds())
     assert (runtime.may_be_copied, runtime.grace_seconds) == (True, REFUSED_SECONDS)
-    runtime.weak_fence = "no rights"
+    runtime.late.weakness = "no rights"
     assert (runtime.may_be_copied, runtime.grace_seconds) == (False, 0.0)
-    runtime.weak_fence, runtime.lease = None, Lease(-100.0)
+    runtime.late.weakness, runtime.lease = None, Lease(-100.0)
     a_round(leader)
     assert ending == [False]
     runtime.lease = Lease(600.0)

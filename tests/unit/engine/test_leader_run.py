@@ -172,7 +172,7 @@ def test_who_has_never_led_has_nothing_to_give_up(
     lost: list[None] = []
     world = World(monkeypatch, None, None)
     world.leader._lost = lambda: lost.append(None)
-    world.runtime.weak_fence = "no rights"
+    world.runtime.late.weakness = "no rights"
     world.runtime.lease = Lease(600.0)
     world.renewed_at = steady_seconds()
     left: list[float] = []
@@ -290,7 +290,7 @@ def test_who_stands_by_lets_no_control_begin_and_where_late_requests_are_not_ref
     lost: list[None] = []
     world = World(monkeypatch, 1, None)
     world.leader._lost = lambda: lost.append(None)
-    world.runtime.weak_fence = weak_fence
+    world.runtime.late.weakness = weak_fence
     world.runtime.lease = Lease(600.0)
     world.renewed_at = steady_seconds()
     world.run()

@@ -13,12 +13,14 @@ from mirror.config.resolving import load
 from mirror.copier.work import Handover
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
+from mirror.engine.flow_pauses import pause_report, take_pauses, take_resumed
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.run import Engine
 from mirror.engine.ticking import Ticking
+from mirror.engine.written_over import write_again
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
@@ -76,7 +78,7 @@ def test_what_is_paused_is_not_planned_but_to_find_out_how_far_it_is_copied(
     engine: Engine, runtime: FlowRuntime
 ) -> None:
     assert planned(engine) == {"orders": False, "bills": False}
-    runtime.take_pauses(Pauses((ONLY_ORDERS,)))
+    take_pauses(runtime, Pauses((ONLY_ORDERS,)))
     assert planned(engine) == {"bills": False}
     runtime.handovers[ORDERS] = replace(CLEAN, clean=False)
     assert planned(engine) == {"orders": True, "bills": False}
@@ -85,13 +87,13 @@ def test_what_is_paused_is_not_planned_but_to_find_out_how_far_it_is_copied(
     del runtime.handovers[ORDERS]
     assert planned(engine) == {"orders": True, "bills": False}, "where it begins goes on record before it is resumed"
     runtime.handovers[ORDERS] = CLEAN
-    runtime.take_pauses(Pauses((ALL,)))
+    take_pauses(runtime, Pauses((ALL,)))
     assert planned(engine) == {}
-    runtime.take_pauses(Pauses())
+    take_pauses(runtime, Pauses())
     assert planned(engine) == {}, "Java MirrorMaker may have copied them meanwhile"
-    runtime.take_resumed({ORDERS}, Mm2Traces())
+    take_resumed(runtime, {ORDERS}, Mm2Traces())
     assert planned(engine) == {"orders": False}
-    runtime.take_resumed({BILLS}, Mm2Traces())
+    take_resumed(runtime, {BILLS}, Mm2Traces())
     assert planned(engine) == {"orders": False, "bills": False}
 
 
@@ -101,35 +103,35 @@ def test_a_pause_is_said_to_hold_once_the_epoch_that_was_planned_before_it_is_ov
     ending: list[None] = []
     runtime.changed = lambda: ending.append(None)
     planned(engine)
-    assert runtime.take_pauses(Pauses((ONLY_ORDERS,)))
-    assert not runtime.take_pauses(Pauses((ONLY_ORDERS,)))
+    assert take_pauses(runtime, Pauses((ONLY_ORDERS,)))
+    assert not take_pauses(runtime, Pauses((ONLY_ORDERS,)))
     assert ending == [None]
-    assert runtime.pause_report("me") == PauseReport("me", ("orders only",), frozenset({ORDERS}))
-    assert not runtime.rested.is_set()
+    assert pause_report(runtime, "me") == PauseReport("me", ("orders only",), frozenset({ORDERS}))
+    assert not runtime.pause_changed.is_set()
     runtime.end_epoch()
-    assert runtime.pause_report("me") == PauseReport("me", ("orders only",))
-    assert runtime.rested.is_set(), "somebody waits for that to be said"
+    assert pause_report(runtime, "me") == PauseReport("me", ("orders only",))
+    assert runtime.pause_changed.is_set(), "somebody waits for that to be said"
 
 
 def test_the_end_of_an_epoch_is_no_news_where_nothing_is_paused(engine: Engine, runtime: FlowRuntime) -> None:
     planned(engine)
     runtime.end_epoch()
-    assert not runtime.rested.is_set()
+    assert not runtime.pause_changed.is_set()
 
 
 def test_what_may_arrive_late_is_busy_and_what_is_not_compared_unsettled(runtime: FlowRuntime) -> None:
-    runtime.take_pauses(Pauses((ALL,)))
-    runtime.unfenced = {COPIES[ORDERS]: Producer(1, 0)}
+    take_pauses(runtime, Pauses((ALL,)))
+    runtime.late.unfenced = {COPIES[ORDERS]: Producer(1, 0)}
     runtime.handovers[BILLS] = replace(CLEAN, clean=False)
-    said = runtime.pause_report("me")
+    said = pause_report(runtime, "me")
     assert said is not None
     assert (said.busy, list(said.unsettled)) == ({ORDERS}, [BILLS])
     runtime.troubles[BILLS] = "east does not answer"
-    said = runtime.pause_report("me")
+    said = pause_report(runtime, "me")
     assert said is not None
     assert said.unsettled == {BILLS: "east does not answer"}
     runtime.is_known = False
-    assert runtime.pause_report("me") is None, "what the target has on record is read first"
+    assert pause_report(runtime, "me") is None, "what the target has on record is read first"
 
 
 def test_of_what_is_not_taken_over_yet_and_of_what_was_refused_it_is_not_said_that_nothing_is_copied(
@@ -137,10 +139,10 @@ def test_of_what_is_not_taken_over_yet_and_of_what_was_refused_it_is_not_said_th
 ) -> None:
     """Java MirrorMaker has copied the one; of the other's copy nobody knows who has made it."""
     runtime.handovers = {}
-    runtime.take_pauses(Pauses((ALL,)))
+    take_pauses(runtime, Pauses((ALL,)))
     runtime.takeovers[ORDERS] = cast(Mm2Trace, "its tail")
     runtime.stopped[BILLS] = "it holds records already"
-    said = runtime.pause_report("me")
+    said = pause_report(runtime, "me")
     assert said is not None
     assert said.unsettled == {ORDERS: "it is to be taken over from Java MirrorMaker", BILLS: "it holds records already"}
     assert not any(map(runtime.is_idle, COPIES))
@@ -159,19 +161,19 @@ def test_of_what_is_to_begin_at_the_end_of_the_source_a_pause_is_final_once_that
     clients = runtime.settings.clients
     consumer = {**clients.source_consumer, "auto.offset.reset": reset}
     runtime.settings = replace(runtime.settings, clients=replace(clients, source_consumer=consumer))
-    runtime.take_pauses(Pauses((ALL,)))
+    take_pauses(runtime, Pauses((ALL,)))
     del runtime.handovers[ORDERS]
-    report = runtime.pause_report("me")
+    report = pause_report(runtime, "me")
     assert report is not None
     assert (report.busy, report.unsettled) == (frozenset(), said)
     runtime.handovers[ORDERS] = CLEAN
-    report = runtime.pause_report("me")
+    report = pause_report(runtime, "me")
     assert report is not None
     assert report.unsettled == {}
 
 
 def test_that_nothing_is_wished_is_said_too_since_the_end_of_a_cut_leaves_no_record(runtime: FlowRuntime) -> None:
-    assert runtime.pause_report("me") == PauseReport("me", ())
+    assert pause_report(runtime, "me") == PauseReport("me", ())
 
 
 def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_became_of_them(
@@ -226,16 +228,16 @@ def test_what_an_earlier_leader_has_written_over_is_said_again_by_who_says_it(
     ending: list[None] = []
     runtime.changed = lambda: ending.append(None)
     placed = placement_record(Placement("billing", ORDERS, 5, 6, 6))[0]
-    left = runtime.write_again({CLEAN.position.record(ORDERS)[0], chunk, full, gone, report, paused, placed})
+    left = write_again(runtime, {CLEAN.position.record(ORDERS)[0], chunk, full, gone, report, paused, placed})
     assert (left, ending) == ({full, gone, report}, [None])
     works = [one for work in engine._plan_epoch(1.0, 2) for one in work.partitions]
     recorded = {one.source: one.handover is not None and one.handover.is_recorded for one in works}
     assert recorded == {ORDERS: False, BILLS: True}
     works = [one for work in engine._plan_epoch(1.0, 2) for one in work.partitions]
     assert {one.source: one.handover for one in works} == {ORDERS: last, BILLS: CLEAN}, "once"
-    runtime.take_pauses(Pauses((ALL,)))
+    take_pauses(runtime, Pauses((ALL,)))
     assert planned(engine) == {}
-    runtime.write_again({CLEAN.position.record(ORDERS)[0]})
+    write_again(runtime, {CLEAN.position.record(ORDERS)[0]})
     assert planned(engine) == {"orders": True}, "also of what is paused"
 
 
@@ -246,11 +248,11 @@ def test_a_chunk_that_a_running_task_has_begun_is_not_written_again_from_what_wa
     asked: list[None] = []
     runtime.changed = lambda: asked.append(None)
     begun = chunk_record(ORDERS, CLEAN.position.chunk + 1, [Run(0, 0, 5)])[0]
-    assert runtime.write_again({begun}) == set()
+    assert write_again(runtime, {begun}) == set()
     assert (runtime.to_record, asked) == (set(), [None]), "nothing that it could record now"
     position = replace(CLEAN.position, chunk=CLEAN.position.chunk + 1)
     runtime.handovers[ORDERS] = replace(CLEAN, position=position)
-    assert runtime.write_again({begun}) == set()
+    assert write_again(runtime, {begun}) == set()
     assert (runtime.to_record, asked) == ({ORDERS}, [None, None])
 
 
@@ -261,10 +263,10 @@ def test_epochs_are_not_cut_short_for_as_long_as_a_partition_waits_that_was_writ
     runtime.changed = lambda: asked.append(None)
     key = CLEAN.position.record(ORDERS)[0]
     for _ in range(3):
-        assert runtime.write_again({key}) == set()
+        assert write_again(runtime, {key}) == set()
     assert asked == [None]
-    runtime.write_again(set())
-    runtime.write_again({key})
+    write_again(runtime, set())
+    write_again(runtime, {key})
     assert asked == [None, None], "written over once more"
 
 
@@ -285,12 +287,12 @@ def test_the_control_writes_no_position_again_that_a_task_may_have_moved_on(runt
 def test_an_engine_of_which_some_is_paused_has_begun_once_it_has_copied_the_rest(runtime: FlowRuntime) -> None:
     leader = FlowLeader(runtime.settings, runtime, Identity("me", "host", 1, "place"), timeout_seconds=6)
     runtime.has_looked = True
-    runtime.take_pauses(Pauses((ONLY_ORDERS,)))
+    take_pauses(runtime, Pauses((ONLY_ORDERS,)))
     assert leader._report().state == "STARTING", "whether the others can be copied is not known"
     runtime.has_reported = True
     assert leader._report().state == "PAUSED"
     runtime.has_reported = False
-    runtime.take_pauses(Pauses((ALL,)))
+    take_pauses(runtime, Pauses((ALL,)))
     assert leader._report().state == "PAUSED", "of what is paused no epoch reports"
     runtime.is_known = False
     assert leader._report().state == "STARTING"

@@ -55,7 +55,7 @@ class Standby:
 
     def run(self) -> None:
         """Take part in the election until told to end."""
-        self.runtime.rested = Rested(self.topic, self.meanwhile)
+        self.runtime.pause_changed = Rested(self.topic, self.meanwhile)
         who = SimpleNamespace(engine="second", host="another", pid=1, place="another machine")
         self.leader = FlowLeader(self.runtime.settings, self.runtime, cast(Any, who), timeout_seconds=TIMEOUT)
         self.leader.run(ClusterSettings("west", {}), Ticking(self.keep, self.runtime.settings.flow))
@@ -101,7 +101,7 @@ def test_behind_a_kill_a_standby_on_another_machine_leads_in_half_of_the_time_un
 
 def test_what_a_successor_waits_for_besides_is_within_15_seconds_of_a_kill() -> None:
     """Looking for topics, reading back, fencing; and the next epoch, which is short until it is known how it goes."""
-    assert 4 * flow_control._RETRY_SECONDS + run._REST_SECONDS + run._FIRST_EPOCH_SECONDS <= 15.0 / 2
+    assert 4 * flow_control._RETRY_SECONDS + run._BACKOFF_SECONDS + run._FIRST_EPOCH_SECONDS <= 15.0 / 2
 
 
 def test_behind_a_stop_in_order_a_standby_copies_within_5_seconds(topic: Topic) -> None:

@@ -30,6 +30,7 @@ from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
 from mirror.engine.refusals import NotReachable
 from mirror.engine.run import Engine, PartEnded
+from mirror.engine.settled import settled
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.answers import Found
@@ -498,7 +499,7 @@ def test_tasks_write_for_as_long_as_the_engine_may_and_a_flow_that_it_may_not_wr
     def planned(lease: Lease, weak_fence: str | None) -> bool:
         runtime.lead(1, was_settled=True, lease=lease)
         lease.renew(steady_seconds())
-        runtime.partitions, runtime.weak_fence, runtime.is_known = (orders,), weak_fence, True
+        runtime.partitions, runtime.late.weakness, runtime.is_known = (orders,), weak_fence, True
         return bool([work for work in engine._plan_epoch(1.0, 2) if work.partitions])
 
     assert not planned(Lease(0.0), "no rights")
@@ -550,7 +551,7 @@ def test_an_epoch_that_failed_without_a_task_takes_nothing_of_the_time_that_task
             raise failure
 
     monkeypatch.setattr(module, "Epochs", Failing)
-    monkeypatch.setattr(module, "_REST_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_BACKOFF_SECONDS", 0.0)
     engine = Engine(settings, clusters=["west"])
     monkeypatch.setattr(engine, "_plan_epoch", lambda *_: [TaskWork((), (), 1.0, 1.0)])
     engine._copy(stop)
@@ -578,7 +579,7 @@ def test_what_is_copied_is_counted_over_epochs_also_those_that_are_lost(
             return [TaskResult((PartitionResult(flow, source, None, records=records, bytes=10 * records),), 0.0, 1.0)]
 
     monkeypatch.setattr(module, "Epochs", Told)
-    monkeypatch.setattr(module, "_REST_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_BACKOFF_SECONDS", 0.0)
     engine = Engine(settings, clusters=["west"], tells_copied=True)
     monkeypatch.setattr(engine, "_plan_epoch", lambda *_: [TaskWork((), (), 1.0, 1.0, tells_copied=True)])
     monkeypatch.setattr(FlowRuntime, "take_result", lambda *_: None)
@@ -612,9 +613,9 @@ def test_where_nothing_refuses_what_arrives_late_no_partition_is_settled(setting
     for each in (orders, bills):
         runtime.handovers[each] = Handover(Position(3, 3, 0, True), (), clean=True)
     assert runtime.is_settled
-    runtime.unrefused[TopicPartition("east.orders", 0)] = 7
+    runtime.late.unrefused[TopicPartition("east.orders", 0)] = 7
     assert not runtime.is_settled
-    assert runtime.settled() == [Position(3, 3, 0, True, settled=True, settled_in=5).record(bills)]
+    assert settled(runtime) == [Position(3, 3, 0, True, settled=True, settled_in=5).record(bills)]
 
 
 def test_what_changes_in_the_file_reaches_each_flow_and_what_a_restart_is_for_does_not(

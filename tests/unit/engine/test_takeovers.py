@@ -13,7 +13,7 @@ import pytest
 from mirror.clock import steady_seconds
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
-from mirror.engine import flow_messages
+from mirror.engine import flow_messages, takeovers
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
@@ -34,7 +34,7 @@ ORDERS, BILLS, NEW = (TopicPartition(name, 0) for name in ("orders", "bills", "n
 @pytest.fixture(autouse=True)
 def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has failed is tried again at once."""
-    monkeypatch.setattr("mirror.engine.takeovers._REST_SECONDS", 0.01)
+    monkeypatch.setattr("mirror.engine.takeovers._BACKOFF_SECONDS", 0.01)
 
 
 def trail_of(*pairs: tuple[int, int]) -> SyncTrail:
@@ -319,7 +319,7 @@ def test_the_status_says_how_far_a_long_match_is() -> None:
 def test_that_a_result_counts_is_looked_at_and_taken_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begun anew in between, the flow would go on from what was found before another engine had led it."""
     run, alone = Run(ready), list[bool]()
-    take_over = FlowRuntime.take_over
+    take_in = takeovers.take_in
 
     def is_free(runtime: FlowRuntime) -> bool:
         is_taken = runtime.lock.acquire(blocking=False)
@@ -330,9 +330,9 @@ def test_that_a_result_counts_is_looked_at_and_taken_in_at_once(monkeypatch: pyt
     def taken(runtime: FlowRuntime, result: PartitionResult) -> None:
         with ThreadPoolExecutor(1) as pool:
             alone.append(not pool.submit(is_free, runtime).result())
-        take_over(runtime, result)
+        take_in(runtime, result)
 
-    monkeypatch.setattr(FlowRuntime, "take_over", taken)
+    monkeypatch.setattr(takeovers, "take_in", taken)
     run.takeovers.run(run.stop)
     assert alone == [True]
 

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from mirror.kafka import batch
+from mirror.kafka.aborted_transactions import AbortedTransactions
 from mirror.kafka.batch import Header, Producer, Record
-from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import Aborted
 from tests.unit.copier.builders import dense, flagged, record
 

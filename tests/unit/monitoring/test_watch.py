@@ -58,7 +58,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return found
 
     monkeypatch.setattr(FlowObserver, "look", look)
-    monkeypatch.setattr(watch, "_REST_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr(watch, "_SHARE", 0)
     return seen
 

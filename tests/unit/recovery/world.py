@@ -148,7 +148,7 @@ class StandInEnds:
         self.world.call()
         return since_ms + 3 if self.world.shows_writes else None
 
-    def resting(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
+    def idle_groups(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
         self.world.call()
         assert all(placed[group] for group in groups), "it is told where they were put"
         return {group: self.world.resting[group] for group in groups if group in self.world.resting}

@@ -23,7 +23,7 @@ from mirror.proof.final_values import FinalValues
 from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Era, Example, Finding, PartitionCount
 from mirror.proof.losses import Absence
 from mirror.proof.objectives import Rpo
-from mirror.proof.transactions import TransactionCount
+from mirror.proof.torn_transactions import TransactionCount
 from mirror.scenario.declaration import Judged, Procedure, Replicator, Scenario, Tolerated
 from mirror.scenario.files import SCENARIOS
 from mirror.scenario.judging import _READ_AGAIN, Found, ScenarioEvidence, beside_planted, verdict_of

@@ -19,7 +19,7 @@ from mirror.proof.final_values import FinalValues
 from mirror.proof.findings import Anomaly, Delivery, Example, Finding
 from mirror.proof.losses import Absence
 from mirror.proof.objectives import Objectives, Rpo
-from mirror.proof.transactions import TransactionCount
+from mirror.proof.torn_transactions import TransactionCount
 from mirror.scenario import judging
 from mirror.scenario.declaration import Fault, FaultKind, Judged, Load, Procedure
 from mirror.scenario.judging import ScenarioEvidence, figures_of, verdict_of

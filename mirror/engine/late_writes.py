@@ -1,0 +1,97 @@
+"""What may still arrive on the target that was sent before, where that is, and whether the target refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from mirror.copier.work import PartitionResult
+from mirror.kafka.batch import Producer
+from mirror.model.partition import TopicPartition
+from mirror.model.state_values import DataProducer
+
+
+@dataclass(slots=True)
+class LateWrites:
+    """What of a flow may arrive late, by partition of the target; of a flow's runtime, and changed under its lock."""
+
+    #: Where something may still arrive, and as whom it was sent; None: by an earlier engine, or in a transaction that
+    #: has not ended. Those partitions are copied on once the target refuses it.
+    unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
+    #: Why some could not be fenced yet.
+    troubles: dict[TopicPartition, str] = field(default_factory=dict)
+    #: Where the target does not refuse what may still arrive, and the producer id of that: nothing does before
+    #: something is copied there with the next epoch of that producer.
+    unrefused: dict[TopicPartition, int] = field(default_factory=dict)
+    #: As whom tasks of this term were to write on partitions that have not said that all was answered.
+    unanswered: dict[TopicPartition, set[Producer]] = field(default_factory=dict)
+    #: Why what arrives late is seen but not refused, None if it is refused.
+    weakness: str | None = None
+    #: What else is to be said of the fence.
+    note: str | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing that was sent can arrive late, in any partition."""
+        return not self.unfenced and not self.unrefused
+
+    def concerns(self, target: TopicPartition) -> bool:
+        """Whether something may arrive late in a partition of the target."""
+        return target in self.unfenced or target in self.unrefused
+
+    def begin_term(self) -> None:
+        """Forget what the tasks of an earlier term were to write: it is found out anew what may arrive of it."""
+        self.unrefused.clear()
+        self.unanswered.clear()
+
+    def begin(self, unfenced: Iterable[TopicPartition]) -> None:
+        """Begin from what earlier engines may have sent, and what transactions have not ended in."""
+        self.unfenced, self.troubles = dict.fromkeys(unfenced), {}
+
+    def begin_epoch(self, targets: Iterable[TopicPartition], producer: Producer) -> None:
+        """Take in where tasks may write as ``producer`` from now on."""
+        for target in targets:
+            self.unanswered.setdefault(target, set()).add(producer)
+
+    def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:
+        """Take in where ``producer`` stands on a partition of the target after an epoch without transactions."""
+        if result.records and self.unrefused.get(target) == producer.producer_id:
+            # With the first batch of an epoch the target knows of it, and refuses earlier ones.
+            del self.unrefused[target]
+        if result.may_arrive_late:
+            self.unfenced[target] = producer
+            return
+        # A batch of this epoch has the target refuse those of earlier ones.
+        self.unanswered[target] = {
+            each
+            for each in self.unanswered.get(target, ())
+            if each != producer and not (result.records and each.producer_id == producer.producer_id)
+        }
+
+    def take_fenced(
+        self,
+        asked: Collection[TopicPartition],
+        troubles: Mapping[TopicPartition, str],
+        current: Producer | None,
+        former: DataProducer | None,
+        *,
+        is_own: bool,
+    ) -> bool:
+        """Take in where the target refuses what was sent before: where there is no trouble; return whether anywhere.
+
+        What was sent as ``former``, the producer of before, is not refused, nor as any with another id than that of
+        now, ``current``; nor is anything where the fence is weak. If this engine alone has written as that one
+        (``is_own``) it knows where nothing is on its way: all that its tasks sent there was answered.
+        """
+        self.troubles = dict(troubles)
+        fenced = [each for each in asked if each not in troubles]
+        for each in fenced:
+            sent_as = self.unfenced.pop(each, None)
+            if sent_as is None and former is not None:
+                if not is_own or any(one.producer_id == former.producer_id for one in self.unanswered.get(each, ())):
+                    self.unrefused[each] = former.producer_id
+            elif sent_as is not None and (
+                self.weakness is not None or current is None or sent_as.producer_id != current.producer_id
+            ):
+                self.unrefused[each] = sent_as.producer_id
+        return bool(fenced)
