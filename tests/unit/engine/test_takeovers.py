@@ -218,9 +218,9 @@ def test_while_the_engine_has_lost_its_place_nothing_is_taken_over() -> None:
 def test_a_partition_whose_copy_is_not_fenced_yet_is_not_asked_about() -> None:
     """Its tail may still grow behind what is found now."""
     run = Run(ready)
-    run.runtime.unfenced = {TopicPartition("east.orders", 0): None}
+    run.runtime.late.unfenced = {TopicPartition("east.orders", 0): None}
     assert run.takeovers._plan() is None
-    run.runtime.unfenced = {}
+    run.runtime.late.unfenced = {}
     assert run.takeovers._plan() is not None
 
 
