@@ -144,6 +144,7 @@ def test_a_position_beyond_the_end_was_read_of_another_log_and_gives_way_to_a_lo
     decision = plan_one(present=900, end=800)
     assert (decision.action, decision.wanted.position) == (GroupAction.WRITE, 42)
     assert "the group is at 900, but the log ends at 800" in decision.reason
+    assert plan_one(present=801, end=800).action is GroupAction.WRITE, "one offset is enough"
     assert plan_one(present=800, end=800).action is GroupAction.SKIP_REWIND
     assert plan_one(present=900, end=41).action is GroupAction.SKIP_BEYOND_END
 
@@ -245,6 +246,16 @@ def test_a_checkpoint_that_turns_out_to_be_of_an_earlier_copy_is_not_written() -
         )
         assert tick.tick().problems == ()
         assert target.done == written
+
+
+def test_a_group_that_the_flow_does_not_follow_any_more_is_put_nowhere() -> None:
+    """Its checkpoints outlive the filter."""
+    there = [Checkpoint(group, COPY, 100, 42) for group in ("billing", "console-1")]
+    target = Target(None)
+    settings = flow_settings("groups.exclude = console-.*")
+    tick = GroupOffsetsTick(settings, cast(Cluster, target), lambda: there, target.record, Placed())
+    assert tick.tick().problems == ()
+    assert target.done == ["record", "write billing"]
 
 
 def test_a_checkpoint_of_a_topic_that_is_gone_is_passed_over() -> None:

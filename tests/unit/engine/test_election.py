@@ -248,6 +248,33 @@ def test_of_two_who_bid_at_once_the_first_in_the_log_leads(topic: Topic) -> None
     assert [each.engine for each in topic.claims()] == ["second", "second", "first"]
 
 
+def test_a_renewal_that_arrives_behind_the_bid_of_another_does_not_count(topic: Topic) -> None:
+    """The right to write would last on beside that of the other."""
+    first = topic.engine("first")
+    first.round(report)
+    renewed_at = first.renewed_at
+    bid = replace(topic.claims()[-1], engine="second", term=2, renewals=0, is_confirmed=False)
+    topic.now += RENEWAL
+    topic.before_append.append(lambda: topic.log.extend(stamped([claim_record(bid)], None, 0)))
+    assert not first.round(report)
+    assert (first.term, first.renewed_at) == (None, renewed_at)
+
+
+def test_a_renewal_counts_from_when_it_was_sent_however_long_it_took_to_arrive(topic: Topic) -> None:
+    """Others count from there, as far as they can tell."""
+
+    def be_slow() -> None:
+        topic.now += 3.0
+
+    first = topic.engine("first")
+    first.round(report)
+    topic.now += RENEWAL
+    sent_at = topic.now
+    topic.before_append.append(be_slow)
+    assert first.round(report)
+    assert first.renewed_at == sent_at
+
+
 def test_a_claim_of_a_version_without_terms_is_no_leaders(topic: Topic) -> None:
     topic.log += stamped([claim_record(Claim("old"))], None, 5)
     first = topic.engine("first")

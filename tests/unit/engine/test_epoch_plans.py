@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import pytest
 
 from mirror.config.resolving import load
 from mirror.copier.work import Handover, PartitionResult, PartitionWork, Slot, SlotEnd, TaskResult
+from mirror.engine.flow_producers import Writing
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.run import Engine
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import DeadChunks, FlowState
+from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 
@@ -51,6 +54,30 @@ def test_a_partition_is_not_planned_before_its_copy_is_fenced(engine: Engine, ru
     assert planned(engine) == []
     runtime.take_fenced({COPY}, {}, FlowState())
     assert [one.source for one in planned(engine)] == [ORDERS]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda runtime: runtime.lease.end(),
+        lambda runtime: setattr(runtime, "is_known", False),
+        lambda runtime: runtime.takeovers.update({ORDERS: Mm2Trace(5)}),
+        lambda runtime: runtime.stopped.update({ORDERS: "at a gap"}),
+    ],
+    ids=["no right to write", "positions not known", "to be taken over", "stopped"],
+)
+def test_what_cannot_be_copied_now_is_not_planned(
+    engine: Engine, runtime: FlowRuntime, spoil: Callable[[FlowRuntime], object]
+) -> None:
+    assert len(planned(engine)) == 1
+    spoil(runtime)
+    assert planned(engine) == []
+
+
+def test_a_task_goes_on_with_the_sequence_that_its_producer_has_reached(engine: Engine, runtime: FlowRuntime) -> None:
+    """One that began again at 0 would be refused, or taken for what was sent before."""
+    runtime.writing = Writing(Producer(7, 1), {COPY: 5})
+    assert [each.sequence for each in planned(engine)] == [5]
 
 
 def test_what_of_the_offset_map_is_dead_is_told_to_one_epoch(engine: Engine, runtime: FlowRuntime) -> None:

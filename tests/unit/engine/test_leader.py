@@ -188,6 +188,23 @@ def test_the_right_to_write_ends_with_the_term_and_before_the_flow_is_released()
     assert left == [-math.inf]
 
 
+def test_the_right_to_write_ends_well_before_another_may_lead() -> None:
+    """What was sent in its last moment is still under way then."""
+    leader, runtime, _ = leading(1, timeout_seconds=600.0)
+    a_round(leader)
+    assert 300.0 < runtime.lease.left <= 400.0
+
+
+@pytest.mark.parametrize("is_settled", [True, False])
+def test_what_is_said_when_the_flow_is_released_is_what_is_known(*, is_settled: bool) -> None:
+    """A leader that says that all has arrived is not waited for."""
+    leader, _, election = leading(1)
+    a_round(leader)
+    leader.end(is_settled=is_settled)
+    leader._release(0)
+    assert election.released == [is_settled]
+
+
 def test_it_is_waited_for_as_long_as_the_leader_before_may_write_by_its_own_file() -> None:
     leader, runtime, election = leading(1, 2, timeout_seconds=0.003)
     election.former_seconds = 900.0

@@ -66,6 +66,13 @@ def test_all_that_was_read_is_written_again_also_of_idle_partitions_and_of_newer
     assert "deleted; written again: 2 positions, 1 writers, 1 chunks of the offset maps; lost: 0" in state.loss.reason
 
 
+def test_the_position_of_a_copy_that_was_begun_anew_counts_although_it_is_lower() -> None:
+    anew = Position(4, 4, 0, True, incarnation=1)
+    assert written(Handover(anew, (), clean=True)).positions[ORDERS] == anew
+    before = Position(12, 12, 0, True, incarnation=-1)
+    assert written(Handover(before, (), clean=True)).positions[ORDERS].upstream == 10
+
+
 def test_what_people_had_put_on_record_is_written_again_and_told() -> None:
     gap = Gap(ORDERS, 3, 5, "gone", 1)
     entry = FailoverEntry("run", "planned", Phase.DONE, "here", 5)

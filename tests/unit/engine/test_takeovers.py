@@ -10,13 +10,16 @@ from typing import cast
 
 import pytest
 
+from mirror.clock import steady_seconds
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
 from mirror.engine import flow_messages, takeovers
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
+from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
 from mirror.engine.takeovers import Takeovers
+from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Mm2Trace, Pair, SyncTrail
 from mirror.model.partition import TopicPartition
@@ -210,6 +213,42 @@ def test_while_the_engine_has_lost_its_place_nothing_is_taken_over() -> None:
     assert run.runtime.handovers == {}
     assert run.runtime.takeovers == {ORDERS: Mm2Trace(5)}
     assert run.takeovers._plan() is None
+
+
+def test_a_partition_whose_copy_is_not_fenced_yet_is_not_asked_about() -> None:
+    """Its tail may still grow behind what is found now."""
+    run = Run(ready)
+    run.runtime.late.unfenced = {TopicPartition("east.orders", 0): None}
+    assert run.takeovers._plan() is None
+    run.runtime.late.unfenced = {}
+    assert run.takeovers._plan() is not None
+
+
+def test_so_many_partitions_are_asked_about_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others need not wait to be copied until all are through."""
+    monkeypatch.setattr("mirror.engine.takeovers._MOST_PARTITIONS", 1)
+    run = Run(ready)
+    run.runtime.takeovers = {ORDERS: Mm2Trace(5), NEW: Mm2Trace(7)}
+    plan = run.takeovers._plan()
+    assert plan is not None
+    assert [each.source for each in plan.partitions] == [ORDERS]
+
+
+def test_of_several_flows_is_written_only_as_long_as_each_may_be() -> None:
+    """One job decides for all of them."""
+    runtimes = {}
+    for flow, right in ((EAST_WEST, 100.0), (Flow("west", "east"), 10.0)):
+        runtime = FlowRuntime(flow_settings(f"{flow}.enabled = true", flow=str(flow)))
+        runtime.partitions, runtime.is_known = ((ORDERS, ORDERS, "id", "id"),), True
+        runtime.takeovers = {ORDERS: Mm2Trace()}
+        runtime.lease = Lease(right)
+        runtime.lease.renew(steady_seconds())
+        runtimes[flow] = runtime
+    takeovers = Takeovers(cast(Epochs, None), runtimes, lambda flow: flow_work(flow=flow))
+    plan = takeovers._plan()
+    assert plan is not None
+    assert len(plan.partitions) == 2
+    assert takeovers._write_seconds() <= 10.0
 
 
 def test_a_partition_that_has_stopped_is_not_asked_about_and_not_waited_for() -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.account import UNSETTLED, Account, AccountLine, Fate
+from mirror.proof.account import Account, AccountLine, Fate
 from mirror.proof.evidence import MissingEvidence
 
+# Fates that nobody may be left with.
+UNSETTLED = {Fate.MISSING, Fate.STRANDED, Fate.NOT_RETURNED}
 UNREAD = MissingEvidence("east orders-0", "was not read to the end", ("east", TopicPartition("orders", 0)))
 UNCLOSED = MissingEvidence("sends/p-3.parquet", "was not closed")
 

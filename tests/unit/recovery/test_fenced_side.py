@@ -204,3 +204,12 @@ def test_a_log_that_grows_by_records_with_old_times_is_being_written_to(look: Ca
     logs = Logs({ORDERS: batches(0, 9, from_ms=1)}, {ORDERS: (Batch(9, 1),)})
     (found,) = look(logs, {ORDERS: 9}).written
     assert (found.start, found.end, found.is_growing) == (9, 10, True)
+
+
+def test_what_was_written_before_the_cut_and_not_copied_is_not_written_behind_it(
+    look: Callable[..., FencedSide],
+) -> None:
+    """It is lost, and told as that. Behind it lies what a clock that is ahead has stamped, and then what is late."""
+    held = (*batches(0, 9, from_ms=1), Batch(9, 6_000, MIRROR), Batch(10, 4_000), Batch(11, 6_500))
+    (found,) = look(Logs({ORDERS: held}), {ORDERS: 9}, {MIRROR}).written
+    assert (found.start, found.end) == (11, 12)

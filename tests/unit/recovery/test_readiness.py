@@ -233,6 +233,8 @@ def test_the_score_counts_a_rule_once_and_has_a_floor() -> None:
 def test_the_worst_stands_first() -> None:
     mixed = [difference(impact) for impact in (Impact.COSMETIC, Impact.LOSES, Impact.BLOCKS, Impact.DUPLICATES)]
     assert [each.impact for each in worst_first(mixed)] == ["blocks", "loses", "duplicates", "cosmetic"]
+    by_rule = [difference(Impact.LOSES, rule="a"), difference(Impact.BLOCKS, rule="b")]
+    assert [each.rule for each in worst_first(by_rule)] == ["b", "a"], "whatever the rules are called"
 
 
 def test_what_one_rule_says_of_many_places_is_one_row() -> None:

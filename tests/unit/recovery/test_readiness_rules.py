@@ -485,9 +485,91 @@ def only(change: Change, rule: str) -> list[Difference]:
 
 SOON_DELETED = PartitionStatus(TOPIC, 0, 1, 9, 1, 8, 9_000.0, deleted_in_seconds=60.0)
 
+
+def begins_at(offset: int) -> Change:
+    """The log of the source begins there; so far it is copied up to 100."""
+    starts = {TopicPartition(TOPIC, 0): offset}
+    return lambda known: replace(known, ends=replace(known.ends, starts=starts))  # type: ignore[arg-type]
+
+
+def ends_at(offset: int) -> Change:
+    ends = {TopicPartition(TOPIC, 1): offset}
+    return lambda known: replace(known, ends=replace(known.ends, ends=ends))  # type: ignore[arg-type]
+
+
+def without_second(known: Facts) -> Facts:
+    """No position of the second partition is on record."""
+    return status(partitions=known.status.partitions[:1])(known)  # type: ignore[union-attr]
+
+
+def group_at(upstream: int) -> Change:
+    """The last checkpoint of the group, which stands at 40."""
+    return groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, upstream, upstream)})
+
+
+BEHIND = partition(lag_records=60, lag_seconds=1.0)
+UNEVEN = replace(
+    topic(COPY),
+    partitions=(
+        replace(topic(COPY).partitions[0], replicas=(1,), in_sync=(1,)),
+        topic(COPY).partitions[1],
+    ),
+)
+
+# One offset, second or replica more than is allowed is too much.
+JUST: list[tuple[str, Impact, Change]] = [
+    ("not-begun", LOSES, both(without_second, ends_at(1))),
+    ("near-deletion", LOSES, both(BEHIND, begins_at(101))),
+    ("group-set-back", LOSES, group_at(41)),
+    ("read-again", DUPLICATES, group_at(39)),
+    (
+        "records-parked",
+        LOSES,
+        both(lines("mirror.oversized.records = park"), lambda known: replace(known, parked=1)),
+    ),
+    (
+        "group-without-checkpoint",
+        LOSES,
+        both(moves(positions=(position(translation=Bounded(30, 10)),)), groups(checkpoints={})),
+    ),
+    # The worst of several partitions, and of several brokers, counts.
+    ("never-enough-replicas", BLOCKS, both(topics("target", east_orders=UNEVEN))),
+    (
+        "positions-expire",
+        LOSES,
+        lambda known: on(
+            "target",
+            settings={**known.target.settings, "offsets.retention.minutes": frozenset({"60", "10080"})},  # type: ignore[union-attr]
+        )(known),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "impact", "change"), JUST, ids=[each[0] for each in JUST])
+def test_one_too_many_is_found(rule: str, impact: Impact, change: Change) -> None:
+    assert [each.impact for each in only(change, rule)] == [impact]
+
+
+def test_a_group_that_the_target_does_not_tell_of_may_hide_a_loss() -> None:
+    """Whoever moved it would find out only then."""
+    found = judge(moves(decisions=(decision(GroupAction.SKIP_UNKNOWN),))(facts()))
+    assert found.verdict == "UNKNOWN"
+    assert [(each.impact, each.where, each.is_looked_at) for each in found.differences] == [(LOSES, GROUP, False)]
+
+
+def test_how_old_the_lag_is_is_not_known_where_one_partition_does_not_tell() -> None:
+    second = PartitionStatus(TOPIC, 1, 90, 90, 100, 10, 5.0)
+    for age, oldest in ((3.0, 5.0), (None, None)):
+        first = PartitionStatus(TOPIC, 0, 90, 90, 100, 10, age)
+        found = judge(status(partitions=(first, second))(facts()))
+        assert (found.lag_records, found.lag_seconds) == (20, oldest)
+
+
 # What looks like a difference to this rule, and is none.
 NONE: list[tuple[str, Change]] = [
-    ("lag", partition(lag_records=9, lag_seconds=29.0)),
+    ("lag", partition(lag_records=9, lag_seconds=30.0)),
+    ("near-deletion", both(BEHIND, begins_at(100))),
+    ("group-set-back", group_at(40)),
     ("flow-troubled", status(state="DEGRADED", reasons=(SOON_DELETED.cliff_words,))),
     ("flow-troubled", both(on_record(Phase.DONE), status(state="DEGRADED", reasons=("failed over: to west (x)",)))),
     # What holds nothing has nothing to copy.

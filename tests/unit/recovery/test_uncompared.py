@@ -77,6 +77,8 @@ def begun(known: OffsetMap, start: int, copy_start: int) -> tuple[Begin, list[tu
         (TAKEN, (30, 0), Begin(30, 33), [("west", 0, 33, False)]),
         (TAKEN, (35, 0), Begin(40, 45), [("east", 35, 40, True), ("west", 0, 45, True)]),
         (TAKEN, (50, 0), Begin(50, 55), [("west", 0, 55, False)]),
+        # The copy has removed what lies before the second.
+        (TAKEN, (0, 20), Begin(30, 33), [("east", 0, 30, True), ("west", 20, 33, True)]),
     ],
 )
 def test_where_it_begins(
@@ -143,6 +145,8 @@ def test_what_stands_before_the_copy_and_what_cannot_be_read_is_not_checked() ->
 def test_what_lies_behind_a_transaction_that_nobody_decides_was_not_looked_at() -> None:
     """A transaction that hangs hides from readers of committed data what others have written behind it."""
     other = TopicPartition("east.orders", 1)
+    (one,) = undecided(SETTINGS, {COPY: 13}, {COPY: 14})
+    assert (one.start, one.end) == (13, 14)
     (found,) = undecided(SETTINGS, {COPY: 11, other: 7}, {COPY: 14, other: 7})
     assert (found.cluster, found.partition, found.start, found.end) == ("west", COPY, 11, 14)
     assert Equivalence((EQUAL,), left_out=(found,)).verdict is Verdict.UNKNOWN

@@ -12,7 +12,7 @@ import pytest
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.channel import LATEST, View
+from mirror.kafka.channel import EARLIEST, LATEST, View
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
@@ -273,3 +273,58 @@ def test_what_is_remembered_of_two_other_clusters_is_refused(
     else:
         verify.verify_flow(FLOW, {}, remember=remember)
         assert parse(remember.read_text()) == KNOWN
+
+
+def test_a_file_that_tells_of_another_flow_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    remember = tmp_path / "memory.json"
+    remember.write_text(replace(KNOWN, flow="B->A").as_text())
+    Compared(monkeypatch, planned(KNOWN))
+    with pytest.raises(ConfigError, match="it tells of the flow B->A, not of A->B"):
+        verify.verify_flow(FLOW, {}, remember=remember)
+
+
+def test_a_partition_with_records_and_without_a_position_is_named() -> None:
+    empty, one = TopicPartition("bills", 0), TopicPartition("bills", 1)
+    ends = {EARLIEST: {empty: 5, one: 5}, LATEST: {empty: 5, one: 6}}
+    source: Any = SimpleNamespace(offsets=lambda _, where: ends[where])
+    (found,) = verify._never_copied(FLOW, source, [empty, one])
+    assert (found.partition, found.start, found.end, found.is_unchecked) == (one, 5, 6, True)
+
+
+LAST, REMOTE_LAST = Mark(4, 0, 1), Mark(5, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("found", "gone"),
+    [
+        ((LAST, REMOTE_LAST), None),
+        ((LAST, None), "B"),
+        ((None, REMOTE_LAST), "A"),
+        # Another batch begins at the same offset.
+        ((LAST, Mark(5, 0, 3)), "B"),
+        ((Mark(4, 1, 1), REMOTE_LAST), "A"),
+        ((None, None), "A and B"),
+    ],
+)
+def test_what_was_compared_earlier_counts_only_where_its_last_batch_still_stands_on_both_sides(
+    monkeypatch: pytest.MonkeyPatch, found: tuple[Mark | None, Mark | None], gone: str | None
+) -> None:
+    """A log that was cut, or written again, ends before it or holds another one there."""
+    held = {"A": found[0], "B": found[1]}
+
+    class Reader:
+        def __init__(self, channel: Any, *_: object) -> None:
+            self._held = held[channel.alias]
+
+        def fetch(self, **_: object) -> list[tuple[bytes, Mark]]:
+            return [] if self._held is None else [(b"", self._held)]
+
+    monkeypatch.setattr(verify, "LogReader", Reader)
+    monkeypatch.setattr(verify, "mark_of", lambda header: header)
+    channels: Any = tuple(SimpleNamespace(alias=alias) for alias in "AB")
+    pair = replace(PAIR, source=replace(PAIR.source, end=10), target=replace(PAIR.target, end=11))
+    entry = replace(ENTRY, last=LAST, remote_last=REMOTE_LAST, foreign=0)
+    compared = verify._with_memory(pair, entry, entry.logs, channels, lost=False)
+    assert (compared.remembered is not None) == (gone is None)
+    told = f"all of it was compared anew: the last batch that was compared is not there any more on {gone}"
+    assert compared.notes == (() if gone is None else (told,))

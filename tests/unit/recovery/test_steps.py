@@ -1,0 +1,127 @@
+"""Steps as data: what a journal proves of them, what is taken back, and from where on nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mirror.evidence.facts import Json
+from mirror.evidence.journal import Event, Journal
+from mirror.kafka.problems import ClusterError
+from mirror.model.verdict import Verdict
+from mirror.recovery.steps import Known, Progress, Result, Step, StepResult, carry_out, take_back
+
+PASS, FAIL, UNKNOWN = Verdict
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal.jsonl")
+
+
+@dataclass
+class Acts:
+    """Steps that do nothing but note that they were done, or taken back."""
+
+    noted: list[str] = field(default_factory=list)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+    def step(self, name: str, **how: object) -> Step:
+        """Return a step that passes unless ``verdicts`` says otherwise."""
+
+        def act(_: Known) -> Result:
+            self.noted.append(name)
+            return Result(self.verdicts.get(name, PASS), "")
+
+        def undo() -> str:
+            self.noted.append(f"back: {name}")
+            return ""
+
+        return Step(name, "", act, **{"undo": undo} | how)  # type: ignore[arg-type]
+
+
+def found(results: Sequence[StepResult]) -> list[tuple[str, Verdict]]:
+    return [(each.name, each.result.verdict) for each in results]
+
+
+def progress(journal: Journal, *events: tuple[Event, str, Verdict | None]) -> Progress:
+    for event, step, verdict in events:
+        journal.append(event, step=step, facts={} if verdict is None else {"verdict": verdict.value})
+    return Progress.of(journal.read().entries)
+
+
+STARTED, UNDONE = (Event.STEP_STARTED, "cut", None), (Event.STEP_UNDONE, "cut", None)
+
+
+@pytest.mark.parametrize("verdict", [PASS, UNKNOWN])
+def test_a_step_is_proven_that_passed_and_has_not_been_begun_again_since(journal: Journal, verdict: Verdict) -> None:
+    finished = (Event.STEP_FINISHED, "cut", verdict)
+    seen = progress(journal, STARTED, finished)
+    assert (set(seen.begun), set(seen.proven), set(seen.unknown)) == (
+        {"cut"},
+        {"cut"} if verdict is PASS else set(),
+        set() if verdict is PASS else {"cut"},
+    )
+    again = progress(journal, STARTED)
+    assert (set(again.begun), again.proven, again.unknown) == ({"cut"}, {}, {})
+
+
+@pytest.mark.parametrize("verdict", [PASS, UNKNOWN])
+def test_what_was_taken_back_is_neither_begun_nor_proven(journal: Journal, verdict: Verdict) -> None:
+    seen = progress(journal, STARTED, (Event.STEP_FINISHED, "cut", verdict), UNDONE)
+    assert (set(seen.begun), seen.proven, seen.unknown) == (set(), {}, {})
+
+
+def test_a_step_that_fails_has_what_was_done_before_taken_back_the_last_first(journal: Journal) -> None:
+    acts = Acts(verdicts={"groups": FAIL})
+    steps = [acts.step(name) for name in ("begin", "cut", "groups", "start")]
+    carry_out(steps, journal, goes_back=True)
+    assert acts.noted == ["begin", "cut", "groups", "back: groups", "back: cut", "back: begin"]
+
+
+def test_from_the_beginning_of_the_point_of_no_return_on_nothing_is_taken_back(journal: Journal) -> None:
+    """Also if that very step fails: what it has begun others have seen."""
+    acts = Acts(verdicts={"start": FAIL})
+    steps = [acts.step("cut"), acts.step("start", is_point_of_no_return=True)]
+    carry_out(steps, journal, goes_back=True)
+    assert acts.noted == ["cut", "start"]
+    assert found(take_back(steps, journal)) == [("back", FAIL)]
+    assert acts.noted == ["cut", "start"]
+
+
+def test_what_rests_on_something_that_is_not_so_any_more_is_taken_back_and_done_again(journal: Journal) -> None:
+    acts = Acts()
+    drift: dict[str, str] = {}
+    steps = [acts.step("fence", drift=lambda _: drift.get("fence")), acts.step("drain"), acts.step("groups")]
+    carry_out(steps, journal, goes_back=False)
+    acts.noted.clear()
+    drift["fence"] = "a log has grown"
+    carry_out(steps, journal, goes_back=False)
+    assert acts.noted == ["back: groups", "back: drain", "fence", "drain", "groups"]
+
+
+def away(_: Mapping[str, Json]) -> str | None:
+    raise ClusterError("east", "listing", "no answer")
+
+
+def test_what_cannot_be_looked_at_is_not_taken_to_be_so_still(journal: Journal) -> None:
+    acts = Acts()
+    carry_out([acts.step("cut", holds_on=True)], journal, goes_back=False)
+    steps = [acts.step("cut", drift=away, holds_on=True), acts.step("start", is_point_of_no_return=True)]
+    carry_out(steps, journal, goes_back=False)
+    assert acts.noted == ["cut", "cut", "start"], "it is done again"
+    results = carry_out(steps, journal, goes_back=False)
+    assert found(results) == [("cut", FAIL)], "and behind the point of no return it ends the run"
+    assert "it cannot be told: cluster east: listing: no answer" in results[0].result.detail
+
+
+def test_the_journal_says_of_no_step_that_failed_when_it_happened(journal: Journal) -> None:
+    acts = Acts(verdicts={"cut": FAIL})
+    moment = {"moments": lambda facts: ((Event.CUT, facts),)}
+    for verdict, events in ((FAIL, []), (UNKNOWN, [Event.CUT])):
+        acts.verdicts["cut"] = verdict
+        carry_out([acts.step("cut", **moment)], journal, goes_back=False)
+        assert [each.event for each in journal.read().entries if each.event is Event.CUT] == events
