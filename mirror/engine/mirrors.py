@@ -132,10 +132,14 @@ class Mirrors:
         return (*self._unread(problems), *self._misnamed(), *self._undeclared(declared | {back}))
 
     def left_out(self, topic: str) -> tuple[str, ...]:
-        """Return the state topics, on the source, of the flows whose copies in ``topic`` are not copied on."""
+        """Return the state topics, on the source, of the flows whose copies in ``topic`` are not copied on.
+
+        None of them for a copy with the source's offsets, unless ``skip`` asks for it: there a record that is at the
+        target already has its own offset, and what is made anew after a failover would lack all that was mirrored.
+        """
         choice = self._settings.mirrored_records
         names, _ = self._judged(topic)
-        if not names:
+        if not names or (choice is not MirroredRecords.SKIP and self._settings.pad_limit(topic) is not None):
             return ()
         topics = names | self._returning
         if choice is MirroredRecords.SKIP:

@@ -98,7 +98,7 @@ def look_home(
     ):
         refusal = f"{forward.flow} is not failed over, by what is on record on {forward.flow.target}"
     stranded = loss_of(forward, record, ask_source=True)
-    refusal = refusal or _not_as_it_was(forward, record)
+    refusal = refusal or _keeps_offsets(forward, record) or _not_as_it_was(forward, record)
     found = forward.rewritten() if refusal is None else Rewritten()
     if found.differences:
         refusal = _refused(forward, found)
@@ -190,6 +190,26 @@ def _finished(forward: FlowEnds, own: str) -> Step:
         return Result(Verdict.PASS, f"nothing is on record any more: the applications are on {forward.flow.source}")
 
     return Step("finish", f"take the failover off the record on {forward.flow.target}", act)
+
+
+def _keeps_offsets(forward: FlowEnds, record: Copied) -> str | None:
+    """Return why copies with the source's offsets under unchanged names cannot be led home; None: there are none.
+
+    What is written on the standby continues the numbering there, and takes offsets that the old cluster may have given
+    to other records: neither topic can be a copy of the other any more, and one of them is to be made anew.
+    """
+    source, target = forward.flow.source, forward.flow.target
+    topics = {each.topic for each, position in record.positions.items() if position.same_offsets}
+    same = sorted(each for each in topics if forward.copy_of(each) == each)
+    if not same:
+        return None
+    return (
+        f"the copies on {target} have the offsets of {source} under unchanged names, and what was written there may be "
+        f"other records at the same offsets: {named(same)}. The way home makes these topics anew: save what only "
+        f"{source} has (mirror stranded), stop the engine, delete them on {source}, set {target}->{source}.mirror.offsets "
+        f"= same and {target}->{source}.sync.group.offsets.enabled = true, start the engine, and move the applications "
+        f"once {target}->{source} has copied everything; README, The source's offsets, has the whole procedure"
+    )
 
 
 def _not_as_it_was(forward: FlowEnds, record: Copied) -> str | None:

@@ -65,6 +65,18 @@ def test_what_came_from_the_target_is_left_out_whoever_runs_the_flow_back(monkey
         assert not judged.loop_problem("orders")
 
 
+def test_a_copy_with_the_source_s_offsets_leaves_nothing_out_unless_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Made anew after a failover, it would lack all that had been mirrored before."""
+    same = f"{IDENTITY}\nA->B.mirror.offsets = same\nmirror.offsets.topics = orders"
+    judged, _ = looked(flows_of("A->B", "B->A", more=same), OnSource({}), monkeypatch)
+    assert (judged.left_out("orders"), judged.left_out("bills")) == ((), (BACK,))
+    skips = flows_of("A->B", "B->A", more=f"{same}\nA->B.mirror.mirrored.records = skip")
+    judged, _ = looked(skips, OnSource({}), monkeypatch)
+    assert judged.left_out("orders") == (BACK,)
+
+
 def test_a_flow_back_under_another_alias_is_known_by_the_cluster_id(monkeypatch: pytest.MonkeyPatch) -> None:
     judged, (problem,) = looked(flows_of("A->B", more=IDENTITY), OnSource({"mm2-state.dr.internal": OURS}), monkeypatch)
     assert judged.left_out("orders") == (BACK, "mm2-state.dr.internal")

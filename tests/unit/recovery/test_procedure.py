@@ -776,6 +776,28 @@ def test_there_is_no_way_home_to_a_cluster_that_lacks_records_or_without_a_failo
     assert [each.phase for each in world.record.values()] == [Phase.DONE]
 
 
+@pytest.mark.parametrize(("copy", "is_refused"), [("orders", True), ("east.orders", False)])
+def test_copies_with_the_source_s_offsets_under_unchanged_names_are_made_anew_by_hand_and_nothing_else_is_done(
+    tmp_path: Path, copy: str, is_refused: bool
+) -> None:
+    class Same(StandInEnds):
+        def copy_of(self, topic: str) -> str:
+            return copy
+
+        def copied(self) -> Copied:
+            found = super().copied()
+            positions = {each: replace(position, same_offsets=True) for each, position in found.positions.items()}
+            return replace(found, positions=positions)
+
+    world = World()
+    performed(world, tmp_path / "there")
+    refusal = look_home(move_home(world, tmp_path), Same(world, THERE.flow)).refusal
+    assert (refusal is not None) == is_refused
+    if refusal is not None:
+        assert "other records at the same offsets: orders." in refusal
+        assert "delete them on east, set west->east.mirror.offsets = same" in refusal
+
+
 def test_a_group_that_was_set_ahead_on_the_standby_is_named_in_the_plan_home_and_is_no_pass(tmp_path: Path) -> None:
     class SetAhead(StandInEnds):
         def plan_groups(self, *, ask_source: bool) -> MovePlan:
