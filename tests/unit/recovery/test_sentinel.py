@@ -86,6 +86,18 @@ def test_it_is_quiet_once_nothing_was_written_for_a_while_and_the_last_that_was_
     assert [each.partition for each in written] == [ORDERS]
 
 
+def test_behind_a_write_it_must_rest_for_as_long_again() -> None:
+    ends = [1, 1, 2, 2, 2, 2, 2]
+    looks: list[int] = []
+
+    def look() -> Look:
+        looks.append(ends[len(looks)])
+        return Look({ORDERS: looks[-1]})
+
+    written, _ = until_quiet(look, 3, 60, lambda: len(looks) - 1)
+    assert (written, len(looks)) == ((), 6), "three looks after the one that saw it"
+
+
 def test_all_that_was_written_in_a_time_is_told_together() -> None:
     looks = iter(
         [
