@@ -33,25 +33,41 @@ Row = Mapping[str, Any]
 
 
 def print_rows(
-    console: Console, title: str | None, rows: Sequence[Row], *, most: int | None = None, under: str | None = None
+    console: Console,
+    title: str | None,
+    rows: Sequence[Row],
+    *,
+    most: int | None = None,
+    under: str | None = None,
+    unbroken: frozenset[str] = frozenset(),
 ) -> None:
     """Print rows as a table, the keys of the first as headers; of more than ``most`` so many, and how many more.
 
     ``under`` names the column whose value many rows in a row share: where room is short it stands in a line above them.
     """
     shown = rows if most is None else rows[:most]
-    console.print(table(title, shown, console.width, under=under))
+    console.print(table(title, shown, console.width, under=under, unbroken=unbroken))
     if len(rows) > len(shown):
         console.print(f"… and {len(rows) - len(shown):,} more, --all shows them", highlight=False)
 
 
-def table(title: str | None, rows: Sequence[Row], width: int, *, under: str | None = None) -> RenderableType:
+def table(
+    title: str | None,
+    rows: Sequence[Row],
+    width: int,
+    *,
+    under: str | None = None,
+    unbroken: frozenset[str] = frozenset(),
+) -> RenderableType:
     """Return rows, at least one, as suits a terminal of so many columns; the keys of the first are the headers.
 
-    Values that are rich's `Text` keep their style; no other is taken for markup.
+    Values that are rich's `Text` keep their style; no other is taken for markup. No word is broken in columns that are
+    to be ``unbroken``, such as names that people search for; where there is no room for one, rows are not a table.
     """
     names = list(rows[0])
-    whole = _Layout(title, names, [[_text(row[name]) for name in names] for row in rows], _numbers(names, rows))
+    whole = _Layout(
+        title, names, [[_text(row[name]) for name in names] for row in rows], _numbers(names, rows), unbroken
+    )
     if whole.fits_in_lines(width):
         return whole.drawn(width)
     nested = whole.nested(under) if under in names[:1] and len(names) > 1 else whole
@@ -81,6 +97,7 @@ class _Layout:
     names: Sequence[str]
     cells: Sequence[Sequence[Text]]
     numbers: frozenset[str]
+    unbroken: frozenset[str] = frozenset()
     #: Which lines stand above those that share them, in the first column alone; they may be folded.
     above: frozenset[int] = frozenset()
     below: tuple[str, ...] = ()
@@ -95,7 +112,7 @@ class _Layout:
                 cells.append([Text.assemble(shared, style="bold"), *(Text() for _ in others)])
             cells.append([Text.assemble("  ", first), *others])
         names = [f"{under}, {self.names[1]}", *self.names[2:]]
-        return _Layout(self.title, names, cells, self.numbers - {self.names[1]}, frozenset(above))
+        return _Layout(self.title, names, cells, self.numbers - {self.names[1]}, self.unbroken, frozenset(above))
 
     def noted(self) -> _Layout:
         """Return the same with the sentences below the table, each once, and their numbers in it."""
@@ -106,7 +123,7 @@ class _Layout:
                 if line[at].plain:
                     line[at] = Text(f"({said.setdefault(line[at].plain, len(said) + 1)})")
         below = tuple(f"({number}) {text}" for text, number in said.items())
-        return _Layout(self.title, self.names, cells, self.numbers, self.above, below)
+        return _Layout(self.title, self.names, cells, self.numbers, self.unbroken, self.above, below)
 
     def fits(self, width: int) -> bool:
         return sum(self._least()) <= self._room(width)
@@ -130,7 +147,10 @@ class _Layout:
         return width - _AROUND - _BETWEEN * (len(self.names) - 1)
 
     def _least(self) -> list[int]:
-        return [_least(name, [line[at].plain for line in self.cells]) for at, name in enumerate(self.names)]
+        return [
+            _least(name, [line[at].plain for line in self.cells], is_unbroken=name in self.unbroken)
+            for at, name in enumerate(self.names)
+        ]
 
     def _in_lines(self) -> list[int]:
         rows = [line for number, line in enumerate(self.cells) if number not in self.above]
@@ -165,11 +185,11 @@ def cell(value: Any) -> str:
     return f"{value:,.1f}" if isinstance(value, float) else str(value)
 
 
-def _least(name: str, column: Sequence[str]) -> int:
+def _least(name: str, column: Sequence[str], *, is_unbroken: bool) -> int:
     """Return the narrowest that a column may be: no word of its header is broken, no number, and no name in shreds."""
     header = max(map(cell_len, name.split()), default=1)
     longest = max((cell_len(word) for text in column for word in text.split()), default=1)
-    return max(header, min(longest, _NARROWEST))
+    return max(header, longest if is_unbroken else min(longest, _NARROWEST))
 
 
 def _shared_out(least: Sequence[int], wanted: Sequence[int], room: int) -> list[int]:
@@ -188,8 +208,9 @@ def _row_by_row(title: str | None, names: Sequence[str], cells: Sequence[Sequenc
     for first, *others in cells:
         lines.append(Text.assemble(first, style="bold", overflow="fold"))
         told = Text(overflow="fold")
-        for at, (name, text) in enumerate(zip(names[1:], others, strict=True)):
+        given = [(name, text) for name, text in zip(names[1:], others, strict=True) if text.plain]
+        for at, (name, text) in enumerate(given):
             told.append_text(Text.assemble(", " if at else "", (f"{name}: ", "dim"), text))
-        if others:
+        if given:
             lines.append(Padding(told, (0, 0, 0, 2)))
     return Group(*lines)

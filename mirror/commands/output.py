@@ -46,10 +46,16 @@ def print_json(content: Any) -> None:
     sys.stdout.write("\n")
 
 
-def print_table(title: str | None, rows: list[dict[str, Any]], *, most: int | None = None) -> None:
+def print_table(
+    title: str | None,
+    rows: list[dict[str, Any]],
+    *,
+    most: int | None = None,
+    unbroken: frozenset[str] = frozenset(),
+) -> None:
     """Print rows as a table that fits the terminal, at most ``most`` of them; nothing if there are none."""
     if rows:
-        print_rows(out, title, [_for_people(row) for row in rows], most=most, under="group")
+        print_rows(out, title, [_for_people(row) for row in rows], most=most, under="group", unbroken=unbroken)
     else:
         out.print(f"{title}: nothing", markup=False)
 

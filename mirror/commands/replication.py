@@ -155,8 +155,8 @@ def _print_explained(found: Sequence[Explained], *, as_json: bool) -> None:
         return
     for scope in dict.fromkeys(each.scope for each in found):
         rows = [
-            {"line": each.line, "key": each.name, "value": each.value, "effect": each.effect.value, "why": each.why}
+            {"key": each.name, "line": each.line, "value": each.value, "effect": each.effect.value, "why": each.why}
             for each in found
             if each.scope == scope
         ]
-        print_table(f"Keys of {scope}", rows)
+        print_table(f"Keys of {scope}", rows, unbroken=frozenset({"key"}))

@@ -1,7 +1,7 @@
 """What stands in a file and has no effect, or another than it looks like, as in MirrorMaker 2, which does not tell.
 
 Keys of the wrong level (CFG-025, CFG-078), of the wrong producer (CFG-087, WANT-15), those that lose (CFG-086), and
-misspelt ones (CFG-090).
+misspelt ones (CFG-090), and logins that no protocol asks for.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from mirror.config.engine_keys import ENGINE
 from mirror.config.mirror_maker import PASSED_TO_WORKERS, MirrorMakerConfig
 from mirror.config.misspelt import misspelt
 from mirror.config.providers import CONFIG_PROVIDERS
+from mirror.config.unused_security import unused_security
 from mirror.model.flow import Flow
 from mirror.model.topics import Generation
 
@@ -49,7 +50,7 @@ def ignored_keys(config: MirrorMakerConfig) -> dict[str, str]:
     aliases = config.clusters
     flows = [Flow(source, target) for source in aliases for target in aliases if source != target]
     told = {}
-    unread = {each.key: each.message for each in misspelt(config)}
+    unread = dict(unused_security(config)) | {each.key: each.message for each in misspelt(config)}
     for key in dict.fromkeys(entry.key for entry in config.file.entries):
         flow = next((each for each in flows if key.startswith(f"{each}.")), None)
         name = key.removeprefix(f"{flow}.")

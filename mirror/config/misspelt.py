@@ -40,6 +40,7 @@ _OF_PLUGINS = (
     *("forwarding.admin.class", "metric.reporters"),
 )
 _CLIENTS = ("producer.", "consumer.", "admin.")
+_CLIENT_OF_A_FLOW = re.compile(r"(?:source\.|target\.)?(?:producer|consumer|admin)\.(?:override\.)?")
 _CONVERTERS = ("key.converter.", "value.converter.", "header.converter.")
 _POLICY = "replication.policy."
 _OPEN_TO_A_FLOW = (
@@ -55,6 +56,8 @@ _OPEN_AT_THE_TOP = (
     *(*PASSED_TO_WORKERS, CONFIG_PROVIDERS, "mirror.", *_CLIENTS),
     *("rest.", "listeners.", "access.control.", "response.http.", "transforms.", "predicates.", "topic.creation."),
 )
+# Of producers, consumers and admin clients; who reads other keys there is a class of one's own.
+_OF_A_CLIENT = WORKER_KEYS | CLIENT_ONLY_KEYS | CLIENT_KEYS
 _OF_A_FLOW = frozenset(
     {
         *CONNECTOR_KEYS, *FILTERS, *RETENTION, *EXACTLY_ONCE, *ENGINE_OF_A_FLOW, *OLD_EXCLUDES.values(),
@@ -113,6 +116,9 @@ def _cut_flow(config: MirrorMakerConfig, key: str) -> Misspelt | None:
 
 def _below_flow(config: MirrorMakerConfig, flow: Flow, key: str) -> Misspelt | None:
     name = key.removeprefix(f"{flow}.")
+    client = _CLIENT_OF_A_FLOW.match(name)
+    if client is not None:
+        return _of_a_client(f"{flow}.{client[0]}", key)
     if name in _OF_A_FLOW or name.startswith(_OPEN_TO_A_FLOW):
         return None
     has_plugins = _has_plugins(config, flow)
@@ -172,6 +178,8 @@ def _of_no_flow(key: str, flows: list[Flow]) -> Misspelt:
 
 def _below_cluster(key: str, alias: str) -> Misspelt | None:
     name = key.removeprefix(f"{alias}.")
+    if name.startswith(_CLIENTS):
+        return _of_a_client(f"{alias}.{name.partition('.')[0]}.", key)
     if name in WORKER_KEYS | CLIENT_KEYS or name.startswith(_OPEN_TO_A_CLUSTER):
         return None
     if name in CLIENT_ONLY_KEYS:
@@ -184,6 +192,16 @@ def _below_cluster(key: str, alias: str) -> Misspelt | None:
     if near is None:
         return Misspelt(key, _unread(f"{alias}.", name, read))
     return Misspelt(key, f"there is no such key; did you mean {alias}.{near}?", is_refused=True)
+
+
+def _of_a_client(prefix: str, key: str) -> Misspelt | None:
+    """Look at a key of a client: those know hundreds, and take any, as Kafka's do with a warning."""
+    name = key.removeprefix(prefix)
+    if name in _OF_A_CLIENT:
+        return None
+    near = nearest(name, sorted(_OF_A_CLIENT))
+    hint = f"; did you mean {prefix}{near}?" if near else ""
+    return Misspelt(key, f"has no effect: Kafka's clients have no {name}{hint}")
 
 
 def _unread(prefix: str, name: str, known: Iterable[str]) -> str:

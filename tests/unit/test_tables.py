@@ -118,3 +118,22 @@ def test_the_rest_of_many_rows_is_counted() -> None:
 
 def test_what_others_wrote_is_no_markup() -> None:
     assert any("svc[/prod]" in line for line in printed([{"group": "svc[/prod]"}], 80))
+
+
+KEYS = [
+    {"key": "producer.max.in.flight.requests.per.connection", "value": "5", "why": "requests are pipelined, in order"},
+    {"key": "topics", "value": ", ".join(f"orders-{each}" for each in range(9)), "why": ""},
+]
+
+
+@pytest.mark.parametrize(("width", "is_table"), [(60, False), (80, True), (120, True)])
+def test_a_key_is_never_broken(width: int, is_table: bool) -> None:
+    """People search for it."""
+    stream = io.StringIO()
+    print_rows(Console(file=stream, width=width, color_system=None), "Keys", KEYS, unbroken=frozenset({"key"}))
+    lines = stream.getvalue().splitlines()
+    assert any(KEYS[0]["key"] in line for line in lines)
+    assert all(len(line) <= width for line in lines)
+    assert ("┃" in stream.getvalue()) is is_table
+    assert "why: ," not in stream.getvalue()
+    assert all(f"orders-{each}" in stream.getvalue() for each in range(9))

@@ -121,7 +121,6 @@ def test_what_is_taken_is_in_effect_and_told_with_its_line(key: str) -> None:
         "emit.offset-syncs.enabled = false",
         "east->west.consumer.isolation.level = read_committed",
         "west.exactly.once.source.support = enabled",
-        "east.sasl.jaas.config = com.example.Login required password=geheim;",
         "mirror.oversized.records = park",
     ],
 )
@@ -131,6 +130,14 @@ def test_what_is_held_on_to_waits_for_a_restart_and_its_value_is_not_told(line: 
     taken, waiting = changed_keys(config(), config(line))
     assert taken == []
     assert [str(each) for each in waiting] == [f"line 5, {line.partition(' ')[0]}"]
+
+
+def test_a_login_waits_for_a_restart_and_its_value_is_not_told_where_the_protocol_asks_for_one() -> None:
+    login = "east.sasl.jaas.config = com.example.Login required password=geheim;"
+    protocol = "east.security.protocol = SASL_SSL\n"
+    _, waiting = changed_keys(config(protocol), config(protocol + login))
+    assert [str(each) for each in waiting] == ["line 6, east.sasl.jaas.config"]
+    assert changed_keys(config(), config(login)) == ([], []), "nothing reads it"
 
 
 def test_of_several_changes_each_goes_its_way() -> None:

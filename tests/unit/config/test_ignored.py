@@ -29,7 +29,10 @@ def told(tmp_path: Path, *lines: str) -> tuple[str, ...]:
         (("topics.blacklist = x",), "write topics.exclude, or set mirror.compatibility = 3.9"),
         (("A->B.groups.blacklist = x",), "write groups.exclude"),
         (("use.incremental.alter.configs = never",), "since 4.0; remove it"),
-        (("A->B.consumer.a = 1", "A.consumer.a = 2"), "5: A->B.consumer.a loses to A.consumer.a"),
+        (
+            ("A->B.consumer.fetch.max.bytes = 1", "A.consumer.fetch.max.bytes = 2"),
+            "5: A->B.consumer.fetch.max.bytes loses to A.consumer.fetch.max.bytes",
+        ),
     ],
 )
 def test_a_key_without_effect_is_told_with_its_line(tmp_path: Path, lines: tuple[str, ...], said: str) -> None:
@@ -50,6 +53,35 @@ def test_a_pattern_that_is_wrong_is_told_as_it_was_written(tmp_path: Path) -> No
         told(tmp_path, "topics.exclude = foo.*, [a")
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            ("B.sasl.jaas.config = x required;",),
+            "5: B.sasl.jaas.config has no effect: B.security.protocol is PLAINTEXT; write SASL_SSL or SASL_PLAINTEXT",
+        ),
+        (("B.sasl.mechanism = PLAIN", "B.security.protocol = SSL"), "B.security.protocol is SSL; write SASL_SSL"),
+        (("A.ssl.truststore.location = /x",), "A.security.protocol is PLAINTEXT; write SSL or SASL_SSL"),
+        (("A.producer.ssl.keystore.location = /x", "B.security.protocol = SSL"), "A.security.protocol is PLAINTEXT"),
+        (("B.ssl.keystore.location = /x", "B.security.protocol = SASL_PLAINTEXT"), "write SASL_SSL"),
+    ],
+)
+def test_a_login_or_tls_that_the_protocol_does_not_ask_for_is_told(
+    tmp_path: Path, lines: tuple[str, ...], said: str
+) -> None:
+    (found,) = told(tmp_path, *lines)
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    ["B.security.protocol", "security.protocol", "B.producer.security.protocol", "B.admin.security.protocol"],
+)
+def test_a_login_that_some_client_of_the_cluster_asks_for_is_not_told(tmp_path: Path, protocol: str) -> None:
+    lines = ("B.sasl.mechanism = PLAIN", "B.ssl.truststore.location = /x", f"{protocol} = SASL_SSL")
+    assert told(tmp_path, *lines) == ()
+
+
 def test_what_is_read_is_not_told(tmp_path: Path) -> None:
     assert (
         told(
@@ -65,8 +97,8 @@ def test_what_is_read_is_not_told(tmp_path: Path) -> None:
             "B.producer.linger.ms = 5",
             "A->B.producer.override.linger.ms = 5",
             "A->B.use.defaults.from = source",
-            "A->B.source.consumer.a = 1",
-            "A.consumer.a = 2",
+            "A->B.source.consumer.fetch.max.bytes = 1",
+            "A.consumer.fetch.max.bytes = 2",
         )
         == ()
     )

@@ -96,6 +96,11 @@ def test_a_flow_with_another_sign_for_its_dot_is_refused(tmp_path: Path, sign: s
         ("west.foo = 1", "is not a key that is read here"),
         ("west.offsets.topic.replication.factor = 1", "is not a key that is read here"),
         ("west.batch.size = 1", "for the copy write west.producer.batch.size or west.consumer.batch.size"),
+        ("west.producer.linger.mss = 5", "did you mean west.producer.linger.ms?"),
+        ("east.consumer.max.poll.record = 1", "did you mean east.consumer.max.poll.records?"),
+        ("east->west.producer.override.linger.mss = 5", "did you mean east->west.producer.override.linger.ms?"),
+        ("east->west.source.consumer.fetch.max.byte = 5", "did you mean east->west.source.consumer.fetch.max.bytes?"),
+        ("west.admin.of.mine = 5", "has no effect: Kafka's clients have no of.mine"),
         ("east->west.source.foo = 1", "is not a key that is read here"),
         ("east->west.replication.policy.of.mine = 1", "is not a key that is read here"),
         ("replication.policy.of.mine = 1", "is not a key that is read here"),
@@ -158,7 +163,7 @@ def test_where_a_class_of_ones_own_reads_keys_none_is_refused(tmp_path: Path, mo
 
 def test_what_javas_clients_workers_and_connectors_read_is_neither_refused_nor_told(tmp_path: Path) -> None:
     read = (
-        "east.producer.batch.size = 1", "east.consumer.max.poll.record = 1", "west.admin.retries = 3", "west.group.id = g",
+        "east.producer.batch.size = 1", "east.consumer.max.poll.records = 1", "west.admin.retries = 3", "west.group.id = g",
         "west.plugin.path = /x", "west.retry.backoff.ms = 5", "west.client.id = c", "west.client.dns.lookup = use_all_dns_ips",
         "west.offset.flush.timeout.ms = 1", "west.scheduled.rebalance.max.delay.ms = 1", "west.worker.unsync.backoff.ms = 1",
         "west.task.shutdown.graceful.timeout.ms = 1", "west.metadata.max.age.ms = 1", "west.connections.max.idle.ms = 1",
@@ -166,8 +171,8 @@ def test_what_javas_clients_workers_and_connectors_read_is_neither_refused_nor_t
         "west.rebalance.timeout.ms = 1", "west.topic.creation.enable = true", "west.key.converter.schemas.enable = x",
         "west.listeners = http://:1", "west.metrics.recording.level = INFO", "west.metric.reporters = x",
         "west.reconnect.backoff.ms = 1", "west.reconnect.backoff.max.ms = 1", "west.send.buffer.bytes = 1",
-        "east->west.replication.policy.separator = _", "east->west.source.consumer.x = 1", "east->west.topic.creation.groups = a",
-        "east->west.offsets.storage.topic = ", "east->west.transaction.boundary = poll", "east->west.producer.override.x = 1",
+        "east->west.replication.policy.separator = _", "east->west.source.consumer.client.rack = a", "east->west.topic.creation.groups = a",
+        "east->west.offsets.storage.topic = ", "east->west.transaction.boundary = poll", "east->west.producer.override.acks = all",
         "replication.policy.separator = _", "task.x = 1", "worker.y = 1", "offset.storage.z = 1", "rest.advertised.host.name = h",
         "access.control.allow.origin = *", "response.http.headers.config = x",
     )  # fmt: skip
