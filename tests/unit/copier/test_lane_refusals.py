@@ -128,6 +128,8 @@ def test_what_comes_behind_a_doubt_changes_nothing_more() -> None:
     for code in (OUT_OF_ORDER, INVALID_RECORD):
         lane._refused(code, "")
     assert (lane.stopped, lane.doubts) == (None, "its transaction will not be committed")
+    lane.lose("the epoch was over")
+    assert lane.doubts == "its transaction will not be committed", "what came first is the reason"
 
 
 def test_a_gap_found_with_nothing_under_way_says_where_it_is_in_the_copy_and_is_passed_at_once() -> None:
