@@ -143,15 +143,18 @@ def timeline_marks(evidence: Evidence) -> tuple[TimelineMark, ...]:
     """Return the marked events of the journals, numbered in the order in which they happened."""
     entries = (entry for entry in evidence.happened if entry.event in MARKED_EVENTS)
     return tuple(
-        TimelineMark(number, entry.happened_at_ms, MARKED_EVENTS[entry.event], _detail(entry))
+        TimelineMark(number, entry.happened_at_ms, MARKED_EVENTS[entry.event], happened_to(entry))
         for number, entry in enumerate(entries, start=1)
     )
 
 
-def _detail(entry: Entry) -> str:
+def happened_to(entry: Entry) -> str:
     """Return who or what an event concerns, from the facts that name it."""
     if entry.event is Event.POINT_OF_NO_RETURN:
-        return (entry.step or "").replace("_", " ")
+        step = (entry.step or "").replace("_", " ")
+        whose = [f"group {entry.facts['group']}"] if "group" in entry.facts else []
+        whose += [str(entry.facts["applications"])] if "applications" in entry.facts else []
+        return f"{step}: {', '.join(whose)}" if whose else step
     return " ".join(
         str(entry.facts[key]) for key in ("cluster", "fault", "flow", "group", "topic") if key in entry.facts
     )

@@ -98,7 +98,7 @@ def steps_of_group(move: Move, group: str, directory: Path, word: Word | None = 
         agreed=frozenset({group}),
     )
     doing = f"start the applications of group {group} on {move.flow.target}; from here on it is not taken back"
-    start = replace(own.start(), doing=doing)
+    start = replace(own.start(), doing=doing, concerns={"group": group})
     return (_stop(own, group), _copied(own, group), own.groups(), _positions(own), start, _reads(own, group, word))
 
 
@@ -119,7 +119,11 @@ def steps_of_producers(
         own.cut(holds_on=True),
         own.verify(),
         own.last_look(),
-        replace(own.start(), doing=f"start the producers on {move.flow.target}; from here on nothing is taken back"),
+        replace(
+            own.start(),
+            doing=f"start the producers on {move.flow.target}; from here on nothing is taken back",
+            concerns={"applications": PRODUCERS},
+        ),
         copy_back(own, back),
         own.first_write(),
         own.first_reads([each for each in groups if each not in (words or {})]),

@@ -95,6 +95,8 @@ class Step:
     only_watches
         whether it waits for something that others do, and what is behind it is right without it: where it fails, the
         steps behind it are carried out all the same.
+    concerns
+        of a point of no return that is not everybody's: for whom nothing is taken back.
     """
 
     name: str
@@ -108,6 +110,7 @@ class Step:
     is_of_its_moment: bool = False
     is_undone_last: bool = False
     only_watches: bool = False
+    concerns: Mapping[str, Json] = field(default_factory=dict)
 
 
 def when_passed(event: Event) -> Callable[[Mapping[str, Json]], Sequence[Moment]]:
@@ -256,7 +259,7 @@ class StepsUnderWay:
                 return False
             self._proven = {}
         if step.is_point_of_no_return and not self._is_beyond:
-            self._journal.append(Event.POINT_OF_NO_RETURN, step=step.name)
+            self._journal.append(Event.POINT_OF_NO_RETURN, step=step.name, facts=step.concerns)
             self._is_beyond = True
         found = self._runner.carried_out(step, self._known)
         self._known[step.name] = found.result.facts
@@ -317,11 +320,12 @@ class _Runner:
         except _OPERATIONAL as problem:
             result = Result(Verdict.FAIL, str(problem))
         found = StepResult(step.name, result, self._monotonic() - began)
+        # Before the end of the step: a process killed in between does it again, and never skips it without them.
+        for event, facts in step.moments(result.facts) if result.verdict is not Verdict.FAIL else ():
+            self._journal.append(event, step=step.name, facts=facts)
         self._journal.append(
             Event.STEP_FINISHED, step=step.name, facts={**found.as_json(), "facts": dict(result.facts)}
         )
-        for event, facts in step.moments(result.facts) if result.verdict is not Verdict.FAIL else ():
-            self._journal.append(event, step=step.name, facts=facts)
         self._take(found)
         return found
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from mirror.control.group_view import TranslatedPosition
+from mirror.evidence.journal import Event, Journal
+from mirror.evidence.plots import happened_to
 from mirror.model.failover import Phase
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact
@@ -144,6 +146,25 @@ def test_each_group_reads_on_the_new_cluster_before_the_next_is_stopped_and_the_
     assert [each.name for each in results] == [each.name for each in migration(world, tmp_path).steps()]
     assert [each.name for each in results][:3] == ["begin", "audit: stop", "audit: copied"]
     assert results[-1].name == "producers: what remains"
+
+
+def test_each_point_of_no_return_names_whose_it_is(tmp_path: Path) -> None:
+    """A migration has one a group and one of the producers, and the timeline shows all of them."""
+    carried(Town(), tmp_path)
+    crossed = [
+        entry
+        for path in sorted(tmp_path.glob("**/journal.jsonl"))
+        for entry in Journal(path).read().entries
+        if entry.event is Event.POINT_OF_NO_RETURN
+    ]
+    assert [entry.facts for entry in crossed] == [
+        {"group": "audit"}, {"group": "billing"}, {"applications": "producers"}
+    ]  # fmt: skip
+    assert [happened_to(entry) for entry in crossed] == [
+        "start: group audit",
+        "start: group billing",
+        "start: producers",
+    ]
 
 
 def _of_group(group: str) -> list[tuple[str, str]]:

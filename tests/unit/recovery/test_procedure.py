@@ -85,6 +85,16 @@ class CountedJournal(Journal):
         return entry
 
 
+def moments(directory: Path) -> set[tuple[str | None, Event, str]]:
+    """What the journal of a run says has happened, in which step, and to which group."""
+    of_steps = {Event.STEP_STARTED, Event.STEP_FINISHED, Event.STEP_SKIPPED, Event.STEP_UNDONE}
+    return {
+        (entry.step, entry.event, str(entry.facts.get("group", "")))
+        for entry in Journal(directory / "journal.jsonl").read().entries
+        if entry.event not in of_steps
+    }
+
+
 def verdict(results: Sequence[StepResult]) -> Verdict:
     return worst(each.result.verdict for each in results)
 
@@ -264,6 +274,7 @@ def test_a_process_may_be_killed_anywhere_and_the_next_one_ends_in_the_same_stat
         assert verdict(results) is Verdict.PASS, (number, results)
         assert state(world) == state(whole), number
         assert world.copied[EAST] == world.written[EAST] or make is not steps
+        assert moments(directory) == moments(tmp_path / "whole"), (number, "the timeline has all that was proven")
 
 
 def test_a_failback_that_ended_before_it_had_said_so_takes_nothing_that_others_have_put_on_record(
