@@ -116,7 +116,14 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing) 
     copy = Bounds(ends.target_start, ends.target_end)
     refused = filling.may_begin(Bounds(origin, ends.source_end), copy, work.pad_limit or 0)
     if refused is not None:
-        return Refused(f"{work.target} on {flow.flow.target} cannot get the source's offsets: {refused.reason}")
+        # Under unchanged names what is to be deleted may be what applications write to.
+        original = (
+            f"; it may be the original: delete it only if all that is to be kept is on {flow.flow.source}"
+            if work.source.topic == work.target.topic and copy.end > copy.start
+            else ""
+        )
+        where = f"{work.target} on {flow.flow.target}"
+        return Refused(f"{where} cannot get the source's offsets: {refused.reason}{original}")
     before = work.handover.position if work.handover is not None else None
     position = Position(
         origin,
