@@ -28,7 +28,7 @@ from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, Tak
 from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
 from mirror.waiting import Counted, WaitTimeout, wait_until
 
-_SNAPSHOT, _PUT_BACK = "groups-before", ".put-back"
+_SNAPSHOT, _PUT_BACK = "groups-before", "groups-put-back"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 FENCE, DRAIN, CUT, VERIFY, GROUPS = "fence", "drain", "cut", "verify", "groups"
@@ -433,7 +433,7 @@ class Move:
                 if problems := self.ends.restore_groups(each):
                     raise NotTakenBack(f"positions of groups are not put back: {named(problems)}")
                 # Kept, but not put back again: what an older one has put back would look like others' change to it.
-                each.replace(each.with_name(each.name + _PUT_BACK))
+                each.replace(each.with_name(f"{_PUT_BACK}-{_number(each)}.json"))
             return "no position of a group is changed" if not snapshots else "the positions of groups are put back"
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
@@ -490,7 +490,7 @@ class Move:
         ]
 
     def _new_snapshot(self) -> Path:
-        taken = [_number(each) for each in self.directory.glob(f"{_SNAPSHOT}-*.json*")]
+        taken = [_number(each) for each in self.directory.glob("groups-*-*.json")]
         return self.directory / f"{_SNAPSHOT}-{max(taken, default=0) + 1}.json"
 
     # The end.
@@ -575,7 +575,7 @@ def snapshots_of(directory: Path) -> list[GroupSnapshot]:
 
 
 def _number(path: Path) -> int:
-    return int(path.name.partition(".")[0].rpartition("-")[2])
+    return int(path.stem.rpartition("-")[2])
 
 
 def _since(known: Known) -> int:

@@ -160,7 +160,7 @@ def test_who_is_killed_while_positions_of_two_attempts_are_put_back_puts_them_ba
         undo()
     undo()
     assert world.groups[WEST] == {"audit": 2}
-    assert len(list(tmp_path.glob("groups-before-*"))) == 2, "nothing that was saved is lost"
+    assert len(list(tmp_path.glob("groups-put-back-*.json"))) == 2, "nothing that was saved is lost"
 
 
 def test_what_was_saved_next_is_never_called_as_what_was_put_back(tmp_path: Path) -> None:
@@ -171,9 +171,7 @@ def test_what_was_saved_next_is_never_called_as_what_was_put_back(tmp_path: Path
         assert groups.act({}).verdict is PASS
         groups.undo()
     assert world.groups[WEST] == {"audit": 2}
-    assert {each.name.partition(".")[0] for each in tmp_path.glob("groups-before-*")} == {
-        "groups-before-1", "groups-before-2"
-    }  # fmt: skip
+    assert {each.name for each in tmp_path.glob("groups-*")} == {"groups-put-back-1.json", "groups-put-back-2.json"}
 
 
 def test_a_position_that_could_not_be_put_back_is_named(tmp_path: Path) -> None:
