@@ -25,7 +25,7 @@ SCENARIO = Scenario(
     topics=(Topic("orders", ("east", "west"), partitions=4),),
     loads=(Load("east", ("orders",)),),
     groups=(Group("reports", "east", ("orders",)),),
-    properties={"east->west.mirror.offsets": "same", "mirror.offsets.preview": "true"},
+    properties={"east->west.mirror.offsets": "same"},
     faults=(Fault(FaultKind.KILL_CLUSTER, "east", 8.0, jitter_seconds=3.0, is_disaster=True),),
     procedure=Procedure.FAIL_OVER,
     tolerated=(Tolerated(Anomaly.STRANDED, Judged.COPY, "copying is asynchronous: the tail is the price of that"),),

@@ -35,7 +35,7 @@ SCENARIO = Scenario(
         ),
     ),
     loads=(Load("east", ("state",), keys=40, tombstones=0.05),),
-    properties={"mirror.offsets": "same", "mirror.offsets.preview": "true"},
+    properties={"mirror.offsets": "same"},
     faults=(Fault(FaultKind.KILL_REPLICATOR, "replicator", 6.0, jitter_seconds=3.0, lasts_seconds=4.0),),
     seconds=30.0,
     tolerated=(

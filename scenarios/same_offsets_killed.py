@@ -11,7 +11,7 @@ SCENARIO = Scenario(
     topics=(Topic("orders", ("east",), partitions=4),),
     loads=(Load("east", ("orders",), rate=1500.0),),
     groups=(Group("reports", "west", ("east.orders",)),),
-    properties={"mirror.offsets": "same", "mirror.offsets.preview": "true"},
+    properties={"mirror.offsets": "same"},
     faults=(
         Fault(FaultKind.KILL_REPLICATOR, "replicator", 5.0, jitter_seconds=4.0, lasts_seconds=1.0),
         Fault(FaultKind.KILL_REPLICATOR, "replicator", 25.0, jitter_seconds=4.0, lasts_seconds=1.0),

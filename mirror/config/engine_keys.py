@@ -100,13 +100,6 @@ ENGINE: Final = by_name(
             meaning="Copies have offsets of their own, or the source's (ADR 13).",
         ),
         setting(
-            "mirror.offsets.preview",
-            Type.BOOLEAN,
-            False,
-            of_a_flow=True,
-            meaning="The source's offsets are tried out, although this release does not promise them yet (ADR 13).",
-        ),
-        setting(
             "mirror.offsets.topics",
             Type.LIST,
             (".*",),

@@ -240,8 +240,7 @@ def _acls(keys: _Keys) -> AclSettings:
 def _same_offsets(keys: _Keys) -> SameOffsets | None:
     offsets, topics, limit = (keys.get(f"mirror.offsets{name}") for name in ("", ".topics", ".pad.limit"))
     _require_patterns(keys, "mirror.offsets.topics", topics)
-    is_tried = keys.get("mirror.offsets.preview")
-    return SameOffsets(PatternList(topics), limit, is_tried) if Offsets(offsets) is Offsets.SAME else None
+    return SameOffsets(PatternList(topics), limit) if Offsets(offsets) is Offsets.SAME else None
 
 
 def _fetch_limits(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> FetchLimits:

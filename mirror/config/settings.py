@@ -270,13 +270,10 @@ class SameOffsets:
         ``mirror.offsets.topics``: names on the source; positions in the others are translated
     pad_limit
         ``mirror.offsets.pad.limit``: at most so many offsets are filled before the start of a partition
-    is_tried
-        ``mirror.offsets.preview``: an engine may copy so, although that is a preview
     """
 
     topics: PatternList
     pad_limit: int
-    is_tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from mirror.copier.markers import Markers
 from mirror.copier.same_lane import Hole
-from mirror.copier.same_offsets import Markers, SameOffsetsCopy, Unexpected
+from mirror.copier.same_offsets import SameOffsetsCopy, Unexpected, leave_many, leave_one
 from mirror.copier.standing import Standing
 from mirror.copier.work import FlowWork
 from mirror.kafka import partition_state
 from mirror.kafka.appending import Appender
-from mirror.kafka.channel import LATEST, View
 from mirror.kafka.problems import ConnectionFailed, KafkaProblem
 from mirror.model.partition import TopicPartition
-from mirror.same_offsets.filling import Ahead, OneMarker, Records, Step, next_step
+from mirror.same_offsets.filling import (
+    MARKERS_AT_ONCE,
+    Ahead,
+    ManyMarkers,
+    OneMarker,
+    RaiseEpoch,
+    Records,
+    Step,
+    next_step,
+)
 
 # So long others wait for a long hole at most, which is filled in several goes.
 _SECONDS = 0.5
@@ -80,48 +89,62 @@ class HoleFiller:
         left = {hole.copy: hole for hole in holes}
         until = time.monotonic() + _SECONDS
         while left:
-            waiting: list[TopicPartition] = []
-            for hole in tuple(left.values()):
-                try:
-                    made = self._copy(hole, self._markers)
-                    step = self._next_step(hole, made, self._markers)
-                    if isinstance(step, OneMarker):
-                        waiting.append(hole.copy)
-                    elif step is None or isinstance(step, Records):
-                        found[hole.copy] = _standing(left.pop(hole.copy), made)
-                    else:
-                        self._before_writing()
-                        made.fill(step, int(time.time() * 1000))
-                except (Unexpected, KafkaProblem) as problem:
-                    self._give_up(left.pop(hole.copy), problem, found)
-            self._leave_one(waiting, left, found, self._markers)
+            self._fill_once(left, found, self._markers)
             if self._is_over or time.monotonic() > until:
                 break
         return found | {copy: _standing(hole, self._copies[copy]) for copy, hole in left.items()}
 
+    def _fill_once(self, left: dict[TopicPartition, Hole], found: _Found, markers: Markers) -> None:
+        """Carry out the next step of each hole: markers, which most are filled with, for all copies at once."""
+        waits_for_one: list[SameOffsetsCopy] = []
+        waits_for_many: dict[SameOffsetsCopy, int] = {}
+        wants_epoch = False
+        for hole in tuple(left.values()):
+            try:
+                made = self._copy(hole, markers)
+                match step := self._next_step(hole, made, markers):
+                    case None | Records():
+                        found[hole.copy] = _standing(left.pop(hole.copy), made)
+                    case OneMarker():
+                        waits_for_one.append(made)
+                    case ManyMarkers(count):
+                        waits_for_many[made] = count
+                    case RaiseEpoch():
+                        wants_epoch = True
+                    case _:
+                        self._before_writing()
+                        made.fill(step, int(time.time() * 1000))
+            except (Unexpected, KafkaProblem) as problem:
+                self._give_up(left.pop(hole.copy), problem, found)
+        if waits_for_many:
+            self._before_writing()
+            most = max(1, MARKERS_AT_ONCE // len(waits_for_many))
+            counts = {copy: min(count, most) for copy, count in waits_for_many.items()}
+            for copy, why in leave_many(self._appender, markers, counts).items():
+                self._give_up(left.pop(copy), why, found)
+        if waits_for_one:
+            self._leave_one(waits_for_one, left, found, markers)
+        if wants_epoch:
+            # Behind the others, which were decided by the epoch of before.
+            self._before_writing()
+            markers.raise_epoch()
+
     def _leave_one(
         self,
-        waiting: Sequence[TopicPartition],
+        waiting: Sequence[SameOffsetsCopy],
         left: dict[TopicPartition, Hole],
         found: _Found,
         markers: Markers,
     ) -> None:
         """Leave a marker in each of some copies; one that can take none now would keep the others from theirs."""
-        channel = self._appender.channel
-        unable = partition_state.unable_to_append(channel, waiting) if waiting else {}
+        unable = partition_state.unable_to_append(self._appender.channel, [each.partition for each in waiting])
         for copy, reason in unable.items():
             self._give_up(left.pop(copy), ConnectionFailed(f"{copy} on {self._flow.flow.target}: {reason}"), found)
-        able = [copy for copy in waiting if copy not in unable]
-        if not able:
-            return
-        self._before_writing()
-        markers.leave_one(able)
-        ends = channel.offsets(able, LATEST, View.WRITTEN)
-        for copy in able:
-            try:
-                self._copies[copy].got_marker(ends[copy])
-            except Unexpected as problem:
-                self._give_up(left.pop(copy), problem, found)
+        able = [each for each in waiting if each.partition not in unable]
+        if able:
+            self._before_writing()
+            for copy, why in leave_one(self._appender, markers, able).items():
+                self._give_up(left.pop(copy), why, found)
 
     def _give_up(
         self,

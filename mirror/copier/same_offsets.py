@@ -6,38 +6,37 @@ expected one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from mirror.kafka import codes, coordinator, partition_state
+from mirror.copier.markers import Markers
+from mirror.kafka import codes, partition_state
 from mirror.kafka.appending import Appender, refusal
 from mirror.kafka.batch import Producer, next_sequence
-from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
+from mirror.kafka.channel import EARLIEST, LATEST, View
 from mirror.kafka.partition_state import ActiveProducer
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed, KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
-from mirror.same_offsets.chain import markers_transactional_id, producer_of
+from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import padding, tombstones
 from mirror.same_offsets.filling import (
     Bounds,
     Copy,
     DeleteBefore,
-    ManyMarkers,
-    MarkerProducer,
-    OneMarker,
     Padding,
-    RaiseEpoch,
     Tombstones,
 )
 
-_TIMEOUT_MS = 60_000
 # What arrives late is not endless.
 _LOOKS = 100
 
-Filling: TypeAlias = Padding | Tombstones | OneMarker | ManyMarkers | RaiseEpoch | DeleteBefore
-"""A step that needs nothing of the source."""
+Filling: TypeAlias = Padding | Tombstones | DeleteBefore
+"""A step that needs nothing of the source, and concerns one copy alone."""
+
+NotFilled: TypeAlias = "Unexpected | KafkaProblem"
+"""Why a copy has not got what was to fill a hole in it."""
 
 
 class Unexpected(Exception):
@@ -50,68 +49,6 @@ class Place:
 
     copy: Copy
     sequence: int
-
-
-class Markers:
-    """The transactional id whose empty transactions leave markers, held for one flow."""
-
-    def __init__(self, flow: Flow, channel: Channel, *, writes_many: bool) -> None:
-        """Take the id over: what an earlier holder has asked for has happened then, and nothing of it will happen.
-
-        Raises
-        ------
-        BrokerRefused, ConnectionFailed
-            if that cannot be done now.
-        """
-        self._id = markers_transactional_id(flow)
-        self._channel = channel
-        self._writes_many = writes_many
-        self.producer = self._taken()
-
-    @property
-    def known(self) -> MarkerProducer:
-        """What steps are decided by."""
-        return MarkerProducer(self.producer.epoch, self._writes_many)
-
-    @property
-    def before(self) -> Producer:
-        """The producer whose markers are refused behind one of this epoch."""
-        return replace(self.producer, epoch=self.producer.epoch - 1)
-
-    def raise_epoch(self) -> None:
-        """Take the id again.
-
-        Raises
-        ------
-        BrokerRefused, ConnectionFailed
-            if that cannot be done now, or somebody else has held it meanwhile: then all is to be begun anew.
-        """
-        following = replace(self.producer, epoch=self.producer.epoch + 1)
-        self.producer = self._taken()
-        if self.producer != following:
-            raise ConnectionFailed(f"{self._id} was held by somebody else meanwhile, or is another producer's now")
-
-    def leave_one(self, partitions: Collection[TopicPartition]) -> None:
-        """Append one marker to each of the partitions, which wait at a hole.
-
-        Raises
-        ------
-        BrokerRefused, ConnectionFailed
-            if it is not certain that each has got it; the id is taken again before anything else, and the copies are
-            to be looked at.
-        """
-        try:
-            refused = coordinator.abort_empty(self._channel, self._id, self.producer, partitions)
-        except (BrokerRefused, ConnectionFailed):
-            self.raise_epoch()
-            raise
-        if refused:
-            self.raise_epoch()
-            partition, reason = next(iter(refused.items()))
-            raise ConnectionFailed(f"{partition} has got no marker: {reason}")
-
-    def _taken(self) -> Producer:
-        return coordinator.take_over(self._channel, self._id, _TIMEOUT_MS, writes_transactions=False)
 
 
 class SameOffsetsCopy:
@@ -164,6 +101,34 @@ class SameOffsetsCopy:
         elif end != expected:
             raise Unexpected(unexpected(self.partition, expected, end))
 
+    def asks_for_markers(self) -> None:
+        """Take in that markers are asked for: until they are answered, and all of them there, some may still arrive."""
+        self._knows(may_get_markers=True)
+
+    def got_markers(self, count: int, end: int, code: int) -> None:
+        """Take in the answer to the question for so many markers, an error code, and where the copy ends behind it.
+
+        Raises
+        ------
+        Unexpected
+            if there is something else, too.
+        KafkaProblem
+            if they are not all there; :meth:`look` before going on.
+        """
+        expected = self.place.copy.bounds.end + count
+        if code == 0 and end == expected:
+            bounds = Bounds(self.place.copy.bounds.start, end)
+            self._knows(bounds=bounds, marker_epoch=self._markers.before.epoch, may_get_markers=False)
+            return
+        self.look()
+        end = self.place.copy.bounds.end
+        if end > expected:
+            raise Unexpected(unexpected(self.partition, expected, end))
+        if end == expected:
+            self._knows(may_get_markers=False)
+        elif code:
+            raise refusal(f"{self.partition}: markers", code)
+
     def look(self) -> None:
         """Find out where the copy ends and with which sequence; if something arrives in between, once more.
 
@@ -198,13 +163,6 @@ class SameOffsetsCopy:
                 self.append(padding(count, self._producer, self.place.sequence, timestamp), count)
             case Tombstones(count):
                 self.append(tombstones(count, self._producer, self.place.sequence, timestamp), count)
-            case OneMarker():
-                self._markers.leave_one([self.partition])
-                self.got_marker(self._offset(LATEST))
-            case ManyMarkers(count):
-                self._write_many(count)
-            case RaiseEpoch():
-                self._markers.raise_epoch()
             case DeleteBefore(offset):
                 start = self._appender.delete_before(self.partition, offset)
                 self._knows(bounds=Bounds(start, self.place.copy.bounds.end))
@@ -241,19 +199,6 @@ class SameOffsetsCopy:
         """As whom records are written."""
         return self._producer
 
-    def _write_many(self, count: int) -> None:
-        end = self.place.copy.bounds.end
-        # Until it is answered, and all of them are there, some may still arrive.
-        self._knows(may_get_markers=True)
-        code = self._appender.write_markers(self.partition, self._markers.before, count)
-        self.look()
-        if self.place.copy.bounds.end == end + count:
-            self._knows(may_get_markers=False)
-        elif self.place.copy.bounds.end > end + count:
-            raise Unexpected(unexpected(self.partition, end + count, self.place.copy.bounds.end))
-        elif code:
-            raise refusal(f"{self.partition}: markers", code)
-
     def _knows(self, **changed: object) -> None:
         self.place = replace(self.place, copy=replace(self.place.copy, **changed))  # type: ignore[arg-type]
 
@@ -269,6 +214,54 @@ class SameOffsetsCopy:
     def _marker_epoch(self, known: Iterable[ActiveProducer]) -> int:
         identity = self._markers.producer.producer_id
         return max((each.epoch for each in known if each.producer_id == identity), default=-1)
+
+
+def leave_one(
+    appender: Appender, markers: Markers, copies: Sequence[SameOffsetsCopy]
+) -> dict[TopicPartition, NotFilled]:
+    """Leave a marker in each of some copies, which wait at a hole, by one empty transaction; return who is to wait.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if it is not certain that each has got it: all copies are to be looked at.
+    """
+    markers.leave_one([each.partition for each in copies])
+    ends = appender.channel.offsets([each.partition for each in copies], LATEST, View.WRITTEN)
+    found: dict[TopicPartition, NotFilled] = {}
+    for copy in copies:
+        try:
+            copy.got_marker(ends[copy.partition])
+        except (Unexpected, KafkaProblem) as problem:
+            found[copy.partition] = problem
+    return found
+
+
+def leave_many(
+    appender: Appender, markers: Markers, counts: Mapping[SameOffsetsCopy, int]
+) -> dict[TopicPartition, NotFilled]:
+    """Leave so many markers in each of some copies, by a request a leader; return of whom it is not certain.
+
+    Raises
+    ------
+    KafkaProblem
+        if it is not certain of any: all copies are to be looked at.
+    """
+    for copy in counts:
+        copy.asks_for_markers()
+    wanted = {copy.partition: count for copy, count in counts.items()}
+    answers = appender.write_markers(wanted, markers.before)
+    ends = appender.channel.offsets(list(wanted), LATEST, View.WRITTEN)
+    found: dict[TopicPartition, NotFilled] = {}
+    for copy, count in counts.items():
+        answer = answers[copy.partition]
+        try:
+            if isinstance(answer, KafkaProblem):
+                raise answer
+            copy.got_markers(count, ends[copy.partition], answer)
+        except (Unexpected, KafkaProblem) as problem:
+            found[copy.partition] = problem
+    return found
 
 
 def unexpected(copy: TopicPartition, expected: int, found: int) -> str:

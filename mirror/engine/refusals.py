@@ -56,27 +56,12 @@ def unusable(path: Path, problem: UnsupportedSetting) -> ConfigError:
     return ConfigError(path, line, key, problem.said)
 
 
-def refused_preview(path: Path, flow: Flow) -> NotCarriedOut:
-    """Return that copies with the source's offsets are a preview that was not asked for, with the place in the file."""
-    return _refused_offsets(
-        path,
-        flow,
-        "this release plans copies with the source's offsets (mirror plan); making them is a preview, which falls "
-        "behind sources with many short transactions: set mirror.offsets.preview = true to try it, or write translated",
-    )
-
-
 def refused_transactions(path: Path, flow: Flow) -> NotCarriedOut:
     """Return that a copy with the source's offsets takes no transactions, with the place in the file."""
-    return _refused_offsets(
-        path,
-        flow,
-        "the markers of transactions would shift the offsets, and copies with the source's offsets have each record "
-        "once without them: leave exactly.once.source.support out, or write translated",
-    )
-
-
-def _refused_offsets(path: Path, flow: Flow, why: str) -> NotCarriedOut:
     file, key = read(path), "mirror.offsets"
     given = next((form for form in (f"{flow}.{key}", key) if file.line_of(form) is not None), key)
+    why = (
+        "the markers of transactions would shift the offsets, and copies with the source's offsets have each record "
+        "once without them: leave exactly.once.source.support out, or write translated"
+    )
     return NotCarriedOut(path, file.line_of(given), given, why)

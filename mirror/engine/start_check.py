@@ -9,7 +9,7 @@ from mirror.config.errors import ConfigError
 from mirror.config.properties import read
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.topics import lacking_brokers
-from mirror.engine.refusals import TooFewBrokers, refused_preview, refused_transactions
+from mirror.engine.refusals import TooFewBrokers, refused_transactions
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import ClusterError
 from mirror.model.flow import Flow
@@ -34,11 +34,8 @@ def chosen_flows(settings: MirrorSettings, clusters: Collection[str]) -> list[Fl
             settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
         )
     for each in flows:
-        if each.enabled and each.same_offsets is not None:
-            if each.transactions is not None:
-                raise refused_transactions(settings.path, each.flow)
-            if not each.same_offsets.is_tried:
-                raise refused_preview(settings.path, each.flow)
+        if each.enabled and each.same_offsets is not None and each.transactions is not None:
+            raise refused_transactions(settings.path, each.flow)
     return flows
 
 

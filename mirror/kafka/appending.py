@@ -19,7 +19,7 @@ from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel
 from mirror.kafka.connection import Connection
 from mirror.kafka.coordinator import framed
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
 from mirror.kafka.versions import PRODUCE
 from mirror.model.partition import TopicPartition
 
@@ -98,33 +98,69 @@ class Appender:
         # Without an authorizer everything is granted, and brokers say so.
         return not {_ALTER, _CLUSTER_ACTION}.isdisjoint(self._channel.call(request).authorized_operations)
 
-    def write_markers(self, partition: TopicPartition, producer: Producer, count: int) -> int:
-        """Append abort markers of a producer; return the error code.
+    def write_markers(
+        self, counts: Mapping[TopicPartition, int], producer: Producer
+    ) -> dict[TopicPartition, int | KafkaProblem]:
+        """Append so many abort markers of a producer to each partition, by a request a leader.
 
         Each is refused (INVALID_PRODUCER_EPOCH) behind a marker or batch of a later epoch of the same producer id. What
         comes twice is appended twice.
 
-        Raises
-        ------
-        ConnectionFailed
-            if the leader cannot be reached; how many were appended, or will be, is then not known.
-        LeaderUnknown
-            if the partition has no leader.
+        Returns
+        -------
+        of each partition the error code; or the problem, if it could not be asked, or has not answered: how many were
+        appended, or will be, is then not known
         """
+        found: dict[TopicPartition, int | KafkaProblem] = {}
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for partition, count in counts.items():
+            try:
+                by_leader.setdefault(self._channel.leader(partition), {})[partition] = count
+            except KafkaProblem as problem:
+                found[partition] = problem
+        for share in by_leader.values():
+            found |= self._markers_of_a_leader(share, producer)
+        return found
+
+    def _markers_of_a_leader(
+        self, counts: Mapping[TopicPartition, int], producer: Producer
+    ) -> Mapping[TopicPartition, int | KafkaProblem]:
         asked = WriteTxnMarkersRequest.WritableTxnMarker
-        marker = asked(
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            transaction_result=False,
-            topics=[asked.WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
-            coordinator_epoch=0,
-        )
-        request = WriteTxnMarkersRequest(markers=[marker] * count, max_version=1)
-        frame = self._ask(partition, lambda connection: [framed(request, 1, connection.next_correlation())])
+        markers = []
+        for number in range(max(counts.values())):
+            topics: dict[str, list[int]] = {}
+            for partition, count in counts.items():
+                if count > number:
+                    topics.setdefault(partition.topic, []).append(partition.partition)
+            markers.append(
+                asked(
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    transaction_result=False,
+                    topics=[
+                        asked.WritableTxnMarkerTopic(name=name, partition_indexes=numbers)
+                        for name, numbers in topics.items()
+                    ],
+                    coordinator_epoch=0,
+                )
+            )
+        request = WriteTxnMarkersRequest(markers=markers, max_version=1)
+        try:
+            frame = self._ask(
+                next(iter(counts)), lambda connection: [framed(request, 1, connection.next_correlation())]
+            )
+        except KafkaProblem as problem:
+            return dict.fromkeys(counts, problem)
         answer = WriteTxnMarkersResponse.decode(frame, version=1, header=True)
         # Of a producer id there is one answer, however many markers it has.
-        (code,) = {each.error_code for one in answer.markers for topic in one.topics for each in topic.partitions}
-        return int(code)
+        told = {
+            TopicPartition(topic.name, each.partition_index): int(each.error_code)
+            for one in answer.markers
+            for topic in one.topics
+            for each in topic.partitions
+        }
+        silent = ConnectionFailed(f"{self._channel.alias}: an answer to the request for markers leaves partitions out")
+        return {partition: told.get(partition, silent) for partition in counts}
 
     def delete_before(self, partition: TopicPartition, offset: int) -> int:
         """Remove what lies before ``offset``; return where the log begins now.

@@ -34,6 +34,8 @@ _TRANSACTION = 1
 _NOBODY = Producer(-1, -1)
 _FENCING_SECONDS = 30.0
 _MARKER_SECONDS = 5.0
+# Markers are there some milliseconds after they were decided.
+_MARKER_PAUSE_SECONDS = 0.002
 _PARTITIONS_A_REQUEST = 1_000
 # What the last transaction of an id is to end as is decided then, and on record.
 _ABORTED = "PrepareAbort"
@@ -291,6 +293,7 @@ def abort_empty(
                 lambda: _ended(channel, node, transactional_id, producer),
                 f"the markers of {transactional_id}",
                 timeout_seconds=_MARKER_SECONDS,
+                first_pause_seconds=_MARKER_PAUSE_SECONDS,
             )
         except WaitTimeout as problem:
             refused |= dict.fromkeys(added, str(problem))
@@ -316,7 +319,13 @@ def _added(
 
     try:
         what = f"the coordinator of {transactional_id}"
-        return wait_until(ask, what, timeout_seconds=_MARKER_SECONDS, until=is_decided)
+        return wait_until(
+            ask,
+            what,
+            timeout_seconds=_MARKER_SECONDS,
+            until=is_decided,
+            first_pause_seconds=_MARKER_PAUSE_SECONDS,
+        )
     except WaitTimeout:
         return ask()
 

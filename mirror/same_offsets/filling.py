@@ -10,8 +10,11 @@ FILLERS_A_BATCH = 50_000
 """So many records are one batch. A broker makes an object of each while it validates a batch: one of 1,000,000 has
 ended a broker with a small heap (OutOfMemoryError)."""
 MARKERS_A_REQUEST = 500
-MANY = 50
-"""A hole of fewer offsets is filled by one empty transaction after the other."""
+MARKERS_AT_ONCE = 2_000
+"""Of all copies that one request is for."""
+MANY = 8
+"""A hole of fewer offsets is filled by one empty transaction after the other. Many markers take an epoch of the
+transactional id, which a question to its coordinator raises, and one more question than these."""
 
 
 class Refusal(StrEnum):

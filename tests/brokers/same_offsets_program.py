@@ -11,10 +11,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from mirror.copier.same_offsets import Markers, SameOffsetsCopy
+from mirror.copier.markers import Markers
+from mirror.copier.same_offsets import NotFilled, SameOffsetsCopy, leave_many, leave_one
 from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Record, encode, records
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
@@ -22,7 +23,7 @@ from mirror.kafka.connection import Connection
 from mirror.kafka.log import read_batches
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
-from mirror.same_offsets.filling import Ahead, Records, next_step
+from mirror.same_offsets.filling import Ahead, ManyMarkers, OneMarker, RaiseEpoch, Records, next_step
 
 FLOW = Flow("east", "west")
 RECORDS_A_BATCH = 40
@@ -65,9 +66,21 @@ def copy(told: dict[str, Any]) -> None:
             if isinstance(step, Records):
                 content = encode(found, 0, made.producer, made.place.sequence)
                 made.append(content, step.count)
+            elif isinstance(step, OneMarker):
+                require(leave_one(appender, markers, [made]))
+            elif isinstance(step, ManyMarkers):
+                require(leave_many(appender, markers, {made: step.count}))
+            elif isinstance(step, RaiseEpoch):
+                markers.raise_epoch()
             else:
                 made.fill(step, int(time.time() * 1000))
     channel.close()
+
+
+def require(problems: Mapping[TopicPartition, NotFilled]) -> None:
+    """End by a problem."""
+    for problem in problems.values():
+        raise problem
 
 
 def killed_behind(number: int) -> None:

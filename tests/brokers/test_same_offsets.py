@@ -104,13 +104,13 @@ def test_markers_fill_a_hole_and_what_is_late_of_them_is_refused_behind_an_empty
     before, now = take_id(appender, name), take_id(appender, name)
     assert now == Producer(before.producer_id, before.epoch + 1)
     assert appender.append(partition, records(0, 2, 0)).code == 0
-    assert appender.write_markers(partition, before, 300) == 0
+    assert appender.write_markers({partition: 300}, before) == {partition: 0}
     assert bounds(appender, partition) == (0, 302)
-    assert appender.write_markers(partition, before, 1) == 0
+    assert appender.write_markers({partition: 1}, before) == {partition: 0}
     assert bounds(appender, partition) == (0, 303)
     assert coordinator.abort_empty(appender.channel, name, now, [partition]) == {}
     assert bounds(appender, partition) == (0, 304)
-    assert appender.write_markers(partition, before, 300) == codes.INVALID_PRODUCER_EPOCH
+    assert appender.write_markers({partition: 300}, before) == {partition: codes.INVALID_PRODUCER_EPOCH}
     # Markers take no sequence: the records go on as if there were none.
     assert appender.append(partition, records(304, 1, 2))[:2] == (0, 304)
     client = dict(settings_of("west").client)

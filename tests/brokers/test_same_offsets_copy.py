@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mirror.copier import hole_filling
 from mirror.kafka import coordinator
 from mirror.kafka.appending import Appender
 from mirror.kafka.channel import EARLIEST
@@ -75,6 +76,42 @@ def test_a_compacted_copy_has_tombstones_of_the_reserved_key_where_the_source_ha
     assert_same(copying)
     assert fillers.RESERVED_KEY in {each.key for each in copying.copies(source)}
     assert ends_of(copying.flow.target_client, [target], EARLIEST) == {target: 0}
+
+
+def test_aborted_transactions_of_many_partitions_are_filled_together(
+    same_copying: Callable[..., Copying], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A marker for each offset and partition by itself would be 1,240 empty transactions; the source would get away."""
+    asked = {"one": 0, "many": 0}
+
+    def counting(kind: str, ask: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **named: Any) -> Any:
+            asked[kind] += 1
+            return ask(*arguments, **named)
+
+        return counted
+
+    monkeypatch.setattr(hole_filling, "leave_one", counting("one", hole_filling.leave_one))
+    monkeypatch.setattr(hole_filling, "leave_many", counting("many", hole_filling.leave_many))
+    copying = same_copying(partitions=10, read_committed=True)
+    producer = producer_to(copying.flow.source_client, transactional_id=f"{next(iter(copying.pairs))}")
+    producer.init_transactions()
+    for _ in range(4):
+        for is_kept, count in ((True, 1), (False, 30)):
+            producer.begin_transaction()
+            for each in copying.pairs:
+                for _ in range(count):
+                    producer.produce(each.topic, b"x", partition=each.partition)
+            producer.flush()
+            if is_kept:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+    copying.until_caught_up()
+    assert_same(copying)
+    # How many partitions wait at once depends on the machine: one by one each would take its own.
+    assert asked["many"] > 0
+    assert asked["one"] + asked["many"] < 10 * 4 * 31 / 4
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ from tests.brokers.same_offsets_killed import read
 pytestmark = pytest.mark.long
 
 SAME = (
-    "mirror.offsets = same\nmirror.offsets.preview = true\nsync.group.offsets.enabled = true\nemit.checkpoints.interval.seconds = 1\n"
+    "mirror.offsets = same\nsync.group.offsets.enabled = true\nemit.checkpoints.interval.seconds = 1\n"
     "sync.group.offsets.interval.seconds = 1\nrefresh.groups.interval.seconds = 1\n"
 )
 HEAD = 1_000

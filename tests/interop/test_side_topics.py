@@ -53,7 +53,7 @@ def test_offset_syncs(world: World) -> None:
 
 def test_positions_in_connects_format(world: World) -> None:
     """Key, value and partition of the entry are Connect's, so that either goes on where the other stopped (3.3, DED-03)."""
-    topic = world.create("test-recorded", 2)
+    topic = world.create("test-recorded-positions", 2)
     world.send(topic, 1, [b"1", b"2", b"3"])
     place = TopicPartition(topic, 1)
     partitions = range(25)

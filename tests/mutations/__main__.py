@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -106,7 +107,8 @@ class Tree:
         if done.returncode == PASSED:
             return None
         # Who is interrupted ends with the code of a module that could not be imported, and names no test.
-        named = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        # Of a test with parameters the name may have spaces; what it failed with stands behind a dash.
+        named = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
         if done.returncode not in NOTICED or named is None:
             raise RuntimeError(f"{tests} could not be run: pytest ends with {done.returncode}\n{done.stdout[-3000:]}")
         return named[1]
@@ -162,6 +164,13 @@ def tried(chosen: Sequence[Chosen], folder: Path, jobs: int) -> list[Fate]:
     raise AssertionError  # the distances do not end
 
 
+def by_module(fates: Sequence[Fate]) -> list[str]:
+    """Return, for people, how many mutations of each module were noticed."""
+    tried = Counter(each.chosen.mutation.module for each in fates)
+    killed = Counter(each.chosen.mutation.module for each in fates if each.noticed_by is not None)
+    return [f"{killed[module]:4} of {count:<4} {module}" for module, count in sorted(tried.items())]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Return 0 if enough were noticed, 1 if not, 2 if the catalogue or the tests are not in order."""
     parser = argparse.ArgumentParser(prog="make mutations", description=__doc__)
@@ -187,6 +196,7 @@ def main(arguments: Sequence[str]) -> int:
             print(wrong, file=sys.stderr)
             return 2
     survivors = [each for each in fates if each.noticed_by is None]
+    print("\n".join(by_module(fates)))
     print(f"{len(fates) - len(survivors)} of {len(fates)} mutations killed")
     for each in survivors:
         print(f"survived {each.chosen}")

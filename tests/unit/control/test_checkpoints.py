@@ -258,6 +258,7 @@ class Changing:
 
     def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
         self.seen.append("positions")
+        self.asked = tuple(names)
         return Found({name: Found({ORDERS: at(5)}) for name in names})
 
 
@@ -285,7 +286,7 @@ def test_while_a_broker_does_not_say_which_groups_it_has_those_known_before_go_o
     before = len(source.seen)
     (problem,) = tick.tick().problems
     assert problem == "groups that are new are not looked for: cluster east: listing groups: no answer"
-    assert source.seen[before:] == ["positions"]
+    assert (source.seen[before:], source.asked) == (["positions"], ("billing",))
 
 
 def test_positions_are_read_before_what_is_known_to_be_copied() -> None:

@@ -189,6 +189,7 @@ def test_where_the_source_is_not_asked_or_does_not_answer_the_checkpoints_tell(w
     assert rows(not_asked) == [("audit", "east.orders", 20, 1020, ""), *told]
     assert (not_asked.source_problem, not_asked.unread) == ("it was not asked", ())
     assert rows(world.view(pattern="bill.*", ask_source=False)) == told
+    assert rows(world.view(pattern="bill", ask_source=False)) == [], "the whole id is to match"
     assert [row[3] for row in rows(world.view())] == [1090], "the source was asked"
     world.is_reachable = False
     view = world.view(pattern="bill.*")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import kafka.errors
 import pytest
@@ -16,7 +18,7 @@ from mirror.copier.streams import Stream
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
-from mirror.kafka.batch import CorruptBatch, Record
+from mirror.kafka.batch import CorruptBatch, Producer, Record
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model import connect_offsets
 from mirror.model.flow_state import FlowState
@@ -105,6 +107,29 @@ def test_an_offset_sync_is_sent_until_it_is_there_and_then_the_newest_pair_is() 
     copied.answer("syncs")
     assert not copied.handover().owes_sync
     assert copied.commits.trouble is None
+
+
+class Open:
+    """A transaction that is open."""
+
+    transactional_id = "east-0"
+    writer: Any = SimpleNamespace(
+        producer=Producer(7, 0, is_transactional=True), sequence=lambda _: 0, keep_sequence=lambda *_: None
+    )
+
+    def lets(self, partition: TopicPartition, *, again: bool) -> bool:
+        return True
+
+
+def test_a_position_that_is_committed_with_its_records_counts_whoever_leads_by_then() -> None:
+    """It says so of itself: whoever leads next finds the records in the copy, too."""
+    copied = Copied()
+    copied.commits = FlowCommits(flow_work(offsets_partitions=1, term=4, epoch=7), Open())
+    copied.copy(5)
+    copied.commits.record_inside([copied.lane])
+    said = copied.sent(copied.commits.work.state_topic)
+    assert said
+    assert {term_of(each.headers) for each in said} == {None}
 
 
 def test_no_position_waits_for_an_offset_sync_that_cannot_be_sent_and_an_epoch_ends_without_it() -> None:

@@ -104,6 +104,7 @@ def test_a_topic_created_anew_is_copied_from_its_start_behind_the_copy_of_the_ol
     """What of the old one was seen and never copied is the gap; the map is that of the new one alone."""
     one = work(topic_id="new id")
     assert gaps.is_replaced(one)
+    assert gaps.is_replaced(work(target_id="new id"))
     for end in (5, 500):
         detour = found(one, replace(ENDS, source_start=2, source_end=end, source_written=end))
         assert detour is not None

@@ -109,6 +109,16 @@ def test_the_position_is_never_ahead_of_what_is_acknowledged() -> None:
     assert lane.upstream == 4
 
 
+def test_a_batch_that_was_read_already_says_nothing_of_the_log_any_more() -> None:
+    """Brokers give it once more where the position lies in it, or right behind it."""
+    lane = new_lane(2)
+    lane.read_epoch = 5
+    read = under(3, dense([record(0), record(1)]))
+    take(lane, read, under(5, dense([record(2)])))
+    assert (lane.is_lost, lane.fetch_position, lane.read_epoch) == (False, 3, 5)
+    assert without_place(send_all(lane, 0)) == without_place([record(2)])
+
+
 def test_append_time_becomes_the_records_time() -> None:
     """MM2 sends the timestamp a consumer sees, which is the batch's, not the record's."""
     lane = new_lane()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mirror.copier.foreign_batches import ForeignBatches
 from mirror.copier.lane import Lane
 from mirror.copier.merging import MERGED_BYTES, SMALL_BATCH_BYTES, CopiedBatch, Merging
 from mirror.copier.work import Handover
@@ -52,6 +53,17 @@ def test_what_others_write_is_told_of_a_watched_copy_and_before_the_first_batch_
     alone = lane_of(is_watched=True, sequence=sequence)
     copy(alone, 10, 11, 13)
     assert alone.result().others == ((12, 13),)
+
+
+def test_a_partition_without_a_batch_in_a_transaction_gets_no_marker_of_it() -> None:
+    """What stands where it would be is somebody else's."""
+    for is_ours_first, found in ((True, ()), (False, ((10, 11),))):
+        seen = ForeignBatches(9 if is_ours_first else 10, has_markers=True)
+        if is_ours_first:
+            seen.appended(9, 10)
+        seen.committed()
+        seen.appended(11, 12)
+        assert seen.found == found
 
 
 def test_what_is_passed_by_is_told_once() -> None:
@@ -116,6 +128,8 @@ def test_what_comes_behind_a_doubt_changes_nothing_more() -> None:
     for code in (OUT_OF_ORDER, INVALID_RECORD):
         lane._refused(code, "")
     assert (lane.stopped, lane.doubts) == (None, "its transaction will not be committed")
+    lane.lose("the epoch was over")
+    assert lane.doubts == "its transaction will not be committed", "what came first is the reason"
 
 
 def test_a_gap_found_with_nothing_under_way_says_where_it_is_in_the_copy_and_is_passed_at_once() -> None:

@@ -124,6 +124,13 @@ def test_the_flow_back_may_begin_at_any_time() -> None:
     assert mirrored.has_written(6, (BACK,), received_at=float("inf"))
 
 
+def test_who_is_no_mirror_of_one_flow_may_be_one_of_another() -> None:
+    """A topic may be mirrored back by several; each has a state topic of its own."""
+    mirrored = Mirrored(StateTopic(), {"another": KnownWriters(frozenset({LOCAL.producer_id}))})  # type: ignore[arg-type]
+    assert not mirrored.has_written(LOCAL.producer_id, [BACK], 0.0)
+    assert mirrored.has_written(LOCAL.producer_id, [BACK, "another"], 0.0)
+
+
 def test_what_the_driver_knows_is_not_asked_for() -> None:
     topic = StateTopic(MIRROR)
     mirrored = known(topic, KnownWriters(frozenset({6}), 1, "", "id"))

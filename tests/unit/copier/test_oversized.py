@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.copier import oversized
 from mirror.copier.lane import Lane
 from mirror.copier.merging import SMALL_BATCH_BYTES
 from mirror.copier.tail_match import Batch, Matched, match_tail
@@ -372,3 +373,21 @@ def test_every_record_is_copied_once_or_parked_whatever_happens(
     assert known is not None
     expected = [each.offset for each in records if each.offset not in too_large]
     assert [known.translate(offset) for offset in expected] == [Exact(place) for place in range(len(expected))]
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "is_parked"), [(5, b"large", True), (5, b"other", False), (6, b"large", False)]
+)
+def test_only_the_very_record_is_taken_for_one_that_is_parked_already(
+    offset: int, value: bytes, *, is_parked: bool
+) -> None:
+    """Where the topic was created anew another one has its offset."""
+
+    def letter(offset: int, value: bytes) -> oversized.DeadLetter:
+        content, _ = dense([record(offset, value)])
+        found = oversized.dead_letter(content, "east", SOURCE, offset, offset + 1, "parked", "too large", TIME)
+        assert found is not None
+        return found
+
+    parked = oversized._parked(letter(5, b"large").content)
+    assert oversized.is_among(letter(offset, value), parked) is is_parked

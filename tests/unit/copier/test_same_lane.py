@@ -147,3 +147,41 @@ def test_a_hole_that_is_not_filled_is_a_trouble_and_what_is_not_in_its_place_sto
     lane.not_filled(Unexpected("somebody else") if stops else ConnectionFailed("no coordinator"))
     assert (lane.stopped, lane.why_troubled) == (("somebody else", None) if stops else (None, "no coordinator"))
     assert (lane.hole is None) is stops
+
+
+def test_a_hole_of_as_many_offsets_as_are_allowed_is_filled_and_one_more_is_not() -> None:
+    for first, may in ((14, True), (15, False)):
+        lane = lane_at(4, limit=10)
+        take(lane, dense([record(first)]))
+        hole = lane.hole
+        assert hole is not None
+        assert (lane.may_fill(hole), lane.stopped is None) == (may, may)
+
+
+def test_nothing_is_filled_while_a_batch_is_on_its_way() -> None:
+    """It would stand behind what fills the hole, at another offset."""
+    lane = lane_at(4)
+    take(lane, dense([record(4)]), dense([record(8)]))
+    lane.stream.take()
+    assert lane.hole is None
+    lane.stream.answered(0, 4, "")
+    hole = lane.hole
+    assert hole is not None
+    assert (hole.standing.end, hole.until) == (5, 8)
+
+
+def test_a_copy_that_is_found_behind_the_hole_that_was_to_be_filled_is_looked_up() -> None:
+    for end, is_lost in ((6, False), (7, True)):
+        lane = lane_at(4)
+        take(lane, dense([record(6)]))
+        hole = lane.hole
+        assert hole is not None
+        lane.filled(hole, replace(hole.standing, end=end))
+        assert lane.is_lost is is_lost
+
+
+def test_one_record_of_somebody_else_at_the_end_of_the_copy_stops_it() -> None:
+    for end, is_stopped in ((4, False), (5, True)):
+        lane = lane_at(4)
+        lane.pass_by_others(end)
+        assert (lane.stopped is not None) is is_stopped

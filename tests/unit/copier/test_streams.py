@@ -675,3 +675,16 @@ def test_a_batch_that_no_request_may_hold_is_never_sent() -> None:
     assert code == TOO_LARGE
     assert "socket.request.max.bytes" in said
     assert writer.stream.is_settled
+
+
+def test_what_must_not_be_sent_is_refused_only_once_all_before_it_is_answered() -> None:
+    """Behind something in flight its answer would be taken for that of the batch before it."""
+    writer = Writer()
+    writer.put(2)
+    first = writer.stream.take()
+    writer.stream.refuse_next("larger than a request may be")
+    assert (writer.refusals, len(writer.stream.waiting)) == ([], 1)
+    writer.stream.answered(0, 7, "")
+    assert writer.acknowledged == [(cast(Piece, first).number, 7)]
+    writer.stream.refuse_next("larger than a request may be")
+    assert writer.refusals == [(TOO_LARGE, "larger than a request may be")]

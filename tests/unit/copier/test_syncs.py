@@ -54,7 +54,7 @@ class RecordByRecord:
 # (hole upstream, step downstream: backwards after a truncation, records), then whether a commit and a write follow.
 steps = st.tuples(
     st.sampled_from([0, 0, 0, 1, 5]),
-    st.sampled_from([0, 0, 0, 1, 7, -4, -50]),
+    st.sampled_from([0, 0, 0, 1, 7, -1, -2, -4, -50]),
     st.integers(1, 12),
     st.booleans(),
     st.booleans(),
@@ -80,6 +80,15 @@ def test_over_batches_as_record_by_record(
     for one in (ours, theirs):
         one.promote_delayed()
     assert ours.take_due() == theirs.take_due()
+
+
+def test_a_copy_that_went_back_by_one_offset_owes_a_sync() -> None:
+    """OSW-01: the same place of the target holds another record now."""
+    syncs = PartitionSyncs(ORDERS, 100)
+    syncs.acknowledged(0, 50, 10)
+    syncs.take_due()
+    syncs.acknowledged(10, 58, 1)
+    assert syncs.take_due() == OffsetSync(ORDERS, 10, 58)
 
 
 def test_a_sync_is_owed_by_the_golden_records() -> None:

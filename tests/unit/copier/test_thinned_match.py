@@ -220,3 +220,11 @@ def test_a_copy_differs_by_key_value_or_headers_whoever_stamps_it(field: str) ->
     changed = original._replace(**{field: other})
     assert isinstance(matched([original], [flagged(copy_of(changed, 8), 0x08)], 21), Mismatch)
     assert isinstance(matched([original], [copy_of(changed, 8)], 21), Mismatch)
+
+
+def test_no_original_is_passed_over_for_which_the_tail_has_no_hole() -> None:
+    """Its copy was not removed, so it was never made: what is there is not what this flow would have written."""
+    source = [record(20, 0, 1), record(21, 1, 2)]
+    assert isinstance(matched(source, [copy_of(source[1], DOWNSTREAM)], 22), Mismatch)
+    # One offset further there is one; what came before the later record is not certain then.
+    assert matched(source, [copy_of(source[1], DOWNSTREAM + 1)], 22) == Matched(20, (), 0)

@@ -214,15 +214,18 @@ def test_what_was_left_out_before_a_crash_is_a_gap_after_it() -> None:
         Flow("east", "west"), SOURCE, TARGET, "id", None, transform=own("fail_on_poison", skips_errors=True)
     )
     source = [dense([record(0), record(1, b"poison"), record(2), record(3, b"poison")])]
-    tail = [as_logged(batch.encode([record(0), record(2)], 0, OURS, 0), 0)]
-    handover = Handover(Position(0, 0, 0, True), (), clean=False)
-    ready = resume(work, handover, Ends(0, 4, 0, 2, 2, 4), lambda _: True, lambda: Logs(source, tail))
-    assert isinstance(ready, Ready)
-    state = FlowState()
-    for key, value in ready.records:
-        state.apply(key, value)
-    assert [(start, gap.end) for (_, start, _), gap in state.gaps.items()] == [(1, 2)]
-    assert ready.handover.position.upstream == 3
+    # The position may lie right in front of it.
+    for upstream, there in ((0, [record(0), record(2)]), (1, [record(2)])):
+        tail = [as_logged(batch.encode(there, 0, OURS, 0), 0)]
+        handover = Handover(Position(upstream, 0, 0, True), (), clean=False)
+        ends = Ends(0, 4, 0, len(there), len(there), 4)
+        ready = resume(work, handover, ends, lambda _: True, lambda tail=tail: Logs(source, tail))  # type: ignore[misc]
+        assert isinstance(ready, Ready)
+        state = FlowState()
+        for key, value in ready.records:
+            state.apply(key, value)
+        assert [(start, gap.end) for (_, start, _), gap in state.gaps.items()] == [(1, 2)]
+        assert ready.handover.position.upstream == 3
 
 
 def test_a_tail_written_with_other_transforms_is_refused() -> None:

@@ -59,6 +59,27 @@ def test_a_drill_in_order_passes(run: RunDirectory) -> None:
     assert judgement.reasons == ()
 
 
+def test_a_step_that_did_not_pass_and_does_not_say_why_counts(run: RunDirectory) -> None:
+    document = json.loads(run.outcome_path("failback").read_text())
+    run.write_outcome(Outcome.from_json(Facts(document | {"verdict": "UNKNOWN", "reasons": []}, "failback")))
+    seal_end(run.seal, run.journal.append(Event.RUN_FINISHED))
+
+    judgement = judge(read_evidence(run))
+
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert judgement.reasons == ("Fail back to east and account for every record: no reason was given",)
+
+
+def test_as_many_records_as_were_promised_may_lack_and_not_one_more(run: RunDirectory) -> None:
+    evidence = read_evidence(run)
+    assert evidence.failover is not None
+    assert evidence.failover.rpo is not None
+    rpo = replace(evidence.failover.rpo, records=5, objective_seconds=None)
+    for promised, verdict in ((5, Verdict.PASS), (4, Verdict.FAIL)):
+        failover = replace(evidence.failover, rpo=replace(rpo, objective_records=promised))
+        assert judge(replace(evidence, failover=failover)).verdict is verdict
+
+
 def test_a_step_that_was_not_run_is_unknown(run: RunDirectory) -> None:
     run.outcome_path("failback").unlink()
 

@@ -220,6 +220,14 @@ def test_applications_that_outlive_a_run_that_was_stopped_may_write_their_last_p
     assert (wrong.file, wrong.wrong) == ("ledger/sends/three-0.parquet", Wrong.UNSEALED)
 
 
+def test_what_is_sealed_as_an_end_and_is_none_does_not_end_a_run(run: RunDirectory) -> None:
+    """A step of it may have been told last; whoever reads it takes it for complete."""
+    assert is_finished(run.seal, read_sealed(run))
+    seal_end(run.seal, run.journal.append(Event.NOTE))
+    reading = read_sealed(run)
+    assert (reading.problem, is_finished(run.seal, reading)) == (None, False)
+
+
 def test_an_outcome_of_an_earlier_attempt_put_back_is_not_believed(run: RunDirectory) -> None:
     attempt(run, "one", FAIL)
     (run.outcomes / "earlier" / "one-1.json").replace(run.outcome_path("one"))

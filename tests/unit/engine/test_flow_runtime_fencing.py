@@ -12,6 +12,7 @@ from mirror.engine import flow_messages
 from mirror.engine.flow_pauses import pause_report, take_pauses
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
+from mirror.engine.late_writes import LateWrites
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.settled import settled
 from mirror.kafka.batch import Producer
@@ -371,3 +372,14 @@ def test_an_engine_that_stands_by_knows_nothing(runtime: FlowRuntime) -> None:
 def test_how_well_late_requests_are_refused_is_told(runtime: FlowRuntime) -> None:
     runtime.late.weakness, runtime.late.note = "grant Write", "the id had expired"
     assert flow_messages.notes(runtime) == ("grant Write", "the id had expired")
+
+
+def test_late_requests_are_refused_behind_a_batch_of_the_next_epoch_and_not_before() -> None:
+    """An epoch in which nothing was appended has told the target nothing."""
+    late = LateWrites(unrefused={ORDERS_COPY: FIRST.producer_id})
+    late.take_written(ORDERS_COPY, result(ORDERS), NEXT)
+    assert not late.is_settled
+    late.take_written(ORDERS_COPY, result(ORDERS, records=1), replace(NEXT, producer_id=8))
+    assert not late.is_settled, "another id says nothing of this one"
+    late.take_written(ORDERS_COPY, result(ORDERS, records=1), NEXT)
+    assert late.is_settled

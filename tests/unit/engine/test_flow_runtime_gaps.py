@@ -128,3 +128,26 @@ def test_an_epoch_that_is_over_before_it_came_to_a_partition_leaves_its_barrier_
     for nothing_done in (None, left_at(5, incarnation=0)):
         lifted.take_result(PartitionResult(lifted.settings.flow, ORDERS, nothing_done))
         assert lifted.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=True)
+
+
+def test_a_partition_of_which_a_record_is_not_understood_is_stopped_until_it_is(runtime: FlowRuntime) -> None:
+    """A newer version has written it: what is copied of the partition cannot be told."""
+    new, key = TopicPartition("new", 0), b'["position","new",0]'
+    state = FlowState()
+    state.apply(key, b'{"v":9}')
+    runtime.take_gaps(state)
+    assert "is not understood" in runtime.stopped[new]
+    runtime.take_result(PartitionResult(runtime.settings.flow, new, None))
+    assert new in runtime.stopped, "whatever a task says of it"
+    state.apply(key, None)
+    runtime.take_gaps(state)
+    assert new not in runtime.stopped
+
+
+def test_where_a_partition_stands_is_forgotten_with_its_topic_but_not_of_one_that_is_copied_again(
+    runtime: FlowRuntime,
+) -> None:
+    runtime.partitions = ((ORDERS, ORDERS, "new id", "id"),)
+    runtime.handovers = {ORDERS: left_at(5, incarnation=1), BILLS: left_at(7, incarnation=0)}
+    runtime.forget({ORDERS, BILLS})
+    assert set(runtime.handovers) == {ORDERS}

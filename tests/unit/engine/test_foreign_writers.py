@@ -118,6 +118,21 @@ def test_who_wrote_what_was_lost_with_the_copy_is_told_no_more(
     assert ((COPY, 7) in state.foreign, problems) == (is_told, ())
 
 
+def test_what_could_not_be_written_down_is_looked_at_again(
+    runtime: FlowRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The offsets are nowhere else on record."""
+
+    def refuse(*_: object) -> int:
+        raise ConnectionFailed("west does not answer")
+
+    runtime.others.append((ORDERS, (3, 5)))
+    monkeypatch.setattr(Written, "append", refuse)
+    _, problems = looked(runtime, monkeypatch, {})
+    assert problems == ("west does not answer",)
+    assert list(runtime.others) == [(ORDERS, (3, 5))]
+
+
 def test_nobody_is_called_foreign_while_the_mirrors_are_not_known(
     runtime: FlowRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:

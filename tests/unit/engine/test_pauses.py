@@ -311,6 +311,8 @@ def test_of_a_flow_without_an_engine_only_positions_of_a_clean_stop_or_of_transa
     assert report_without_engine("who", state(stopped, settled)).unsettled == {}
     assert set(report_without_engine("who", state(stopped, open_end)).unsettled) == {ORDERS}
     assert set(report_without_engine("who", state(killed, settled)).unsettled) == {ORDERS}
+    not_clean = led.released(is_settled=False)
+    assert set(report_without_engine("who", state(not_clean, settled)).unsettled) == {ORDERS}
     assert report_without_engine("who", state(killed, replace(open_end, atomic=True))).unsettled == {}
     late = report_without_engine("who", state(killed, open_end), frozenset({ORDERS}))
     assert (late.busy, late.unsettled) == ({ORDERS}, {})

@@ -33,17 +33,10 @@ def test_the_source_s_offsets_in_transactions_are_refused_by_file_line_and_key(t
     assert str(refusal(file, ONCE, "a->b.mirror.offsets = same")).startswith(f"{file}:6: a->b.mirror.offsets: ")
 
 
-def test_the_source_s_offsets_are_a_preview_that_is_asked_for(tmp_path: Path) -> None:
-    file = tmp_path / "mirror.properties"
-    said = str(refusal(file, "mirror.offsets = same"))
-    assert said.startswith(f"{file}:5: mirror.offsets: ")
-    assert "set mirror.offsets.preview = true to try it" in said
-
-
 @pytest.mark.parametrize(
     "lines",
     [
-        ("mirror.offsets = same", "mirror.offsets.preview = true"),
+        ("mirror.offsets = same",),
         ("mirror.offsets = translated", ONCE),
         ("b->a.mirror.offsets = same", ONCE),
     ],

@@ -333,3 +333,11 @@ def test_a_field_that_reaches_past_the_end_is_corrupt_and_not_cut_short() -> Non
     content[content.index(b"value") + 5 :] = b""
     with pytest.raises(CorruptBatch):
         batch.records(memoryview(content))
+
+
+def test_sequences_wrap_to_0_behind_the_largest() -> None:
+    """As brokers expect them: one more, or one less, is refused as out of order."""
+    assert batch.next_sequence(5, 3) == 8
+    assert batch.next_sequence(LARGEST_SEQUENCE - 3, 3) == LARGEST_SEQUENCE == 2**31 - 1
+    assert [batch.next_sequence(LARGEST_SEQUENCE, count) for count in (1, 2)] == [0, 1]
+    assert batch.next_sequence(LARGEST_SEQUENCE - 3, 10) == 6

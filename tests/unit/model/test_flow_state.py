@@ -19,6 +19,7 @@ from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, SparseOffsetMap
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord, state_topic
 from mirror.model.state_values import (
@@ -32,6 +33,7 @@ from mirror.model.state_values import (
     chunk_record,
     claim_record,
     no_chunk_record,
+    pause_report_record,
     producer_asked_for_record,
     quota_record,
     sparse_map_record,
@@ -500,3 +502,23 @@ def test_the_bytes_of_every_kind_of_record(kind: str) -> None:
 def test_a_report_of_the_version_before_names_no_partition_that_is_stopped() -> None:
     value = b'{"state":"DEGRADED","reasons":["orders-3 is stopped: why"],"at_ms":5,"notes":[]}'
     assert folded((b'["run"]', value)).run == RunReport("DEGRADED", ("orders-3 is stopped: why",), 5)
+
+
+def test_how_far_an_engine_had_copied_that_led_no_longer_is_remembered_as_the_furthest_of_its_positions() -> None:
+    """MirrorMaker's position may say the same, and is no trace of Java then."""
+    state = FlowState()
+    state.apply(*claim_record(Claim("second", 2)))
+    assert state.apply(*Position(5, 5, 0, True).record(ORDERS), 2)
+    for upstream in (7, 9, 8):
+        assert not state.apply(*Position(upstream, upstream, 0, True).record(ORDERS), 1)
+    assert (state.positions[ORDERS].upstream, state.late) == (5, {ORDERS: 9})
+
+
+def test_what_an_engine_that_led_before_says_of_pauses_is_not_what_the_leader_says() -> None:
+    """It may go on copying; the leader has not said anything yet."""
+    state = FlowState()
+    said = PauseReport("first", ("all",))
+    for claim, found in ((Claim("first", 1), said), (Claim("second", 2), None)):
+        state.apply(*claim_record(claim))
+        state.apply(*pause_report_record(said))
+        assert state.leaders_pause_report == found

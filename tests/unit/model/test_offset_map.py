@@ -22,8 +22,22 @@ from mirror.model.offset_map import (
     runs_from,
     runs_of,
 )
-from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld
+from mirror.model.translation import Bounded, Exact, NotMirrored, Same, TooOld
 from tests.unit.model.builders import BY_JAVA
+
+
+def test_runs_are_cut_at_a_position_and_those_that_end_there_are_gone() -> None:
+    runs = (Run(0, 10, 5), Run(7, 15, 3))
+    assert (runs_from(runs, 5), runs_before(runs, 7)) == ((Run(7, 15, 3),), (Run(0, 10, 5),))
+    assert (runs_from(runs, 4), runs_before(runs, 8)) == ((Run(4, 14, 1), runs[1]), (runs[0], Run(7, 15, 1)))
+    assert (runs_from(runs, 10), runs_before(runs, 0)) == ((), ())
+
+
+def test_with_the_sources_offsets_no_position_leads_beyond_the_end_of_the_copy() -> None:
+    """What fills the last offsets may not be there yet: a reader beyond the end would begin elsewhere."""
+    known = OffsetMap(0, True, Runs.of([Run(0, 0, 5)]), 9, 5, same_offsets=True)
+    found = [known.translate(position) for position in (3, 5, 6, 9)]
+    assert found == [Same(3), Same(5), Exact(5), Exact(5)]
 
 
 @dataclass(frozen=True)

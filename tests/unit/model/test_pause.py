@@ -40,6 +40,13 @@ def test_the_last_that_speaks_of_a_topic_counts(wishes: list[PauseWish], topic: 
     assert state.pauses.is_paused(topic) == (bool(spoken) and spoken[-1].is_pause)
 
 
+def test_a_wish_speaks_of_topics_whose_whole_name_matches() -> None:
+    assert not wish("order", 1).speaks_of("orders")
+    assert not wish("rders", 1).speaks_of("orders")
+    assert wish("order.", 1).speaks_of("orders")
+    assert wish(None, 1).speaks_of("orders")
+
+
 @given(WISHES)
 def test_compaction_changes_nothing(wishes: list[PauseWish]) -> None:
     records = [pause_record(each) for each in wishes]

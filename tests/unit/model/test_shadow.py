@@ -306,3 +306,58 @@ def test_records_that_come_twice_fail() -> None:
     found = judge(plan, handed, window, origins, world.map.copies_between)
     assert found.verdict is FAIL
     assert "handed twice or out of order" in found.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "used", "after", "found"),
+    [
+        (3, 5, 9, Processed(5, 9)),
+        (5, 5, 5, Processed(5, 5)),
+        # A checkpoint is older than what was seen before, or was taken of a position that came later.
+        (3, 2, 9, Processed(3, 9)),
+        (3, 10, 9, Processed(3, 9)),
+        (9, 9, 3, None),
+        (None, 5, 9, None),
+        (3, 5, None, None),
+    ],
+)
+def test_what_a_group_had_processed_lies_between_what_it_stood_at_before_and_after(
+    before: int | None, used: int, after: int | None, found: Processed | None
+) -> None:
+    assert processed(before, used, after) == found
+
+
+ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
+ALL = {offset: b"%d" % offset for offset in range(10)}
+PLAIN = OffsetMap(0, True, Runs.of([Run(0, 0, 10)]), 10, 10)
+PLAN = ShadowPartition("billing", ORDERS, COPY, 5, 5, processed=Processed(5, 5), forecast=Forecast(0, 2))
+
+
+@pytest.mark.parametrize(("position", "verdict"), [(5, PASS), (3, PASS), (2, FAIL)])
+def test_it_may_begin_as_many_records_too_early_as_was_forecast_and_not_one_more(
+    position: int, verdict: Verdict
+) -> None:
+    plan = replace(PLAN, position=position, early_records=2)
+    handed = tuple(Seen(offset, ALL[offset]) for offset in range(position, 10))
+    window = SourceWindow(0, 10, tuple(Seen(*each) for each in ALL.items()))
+    copies = CopyMap(PLAIN)
+    origins = copies.origins(each.offset for each in handed)
+    found = judge(plan, Handed(handed, 0.1), window, origins, copies.copies_between)
+    assert found.verdict is verdict
+    early = [each for each in found.reasons if "too early, where at most 2 were forecast" in each]
+    assert len(early) == (verdict is FAIL)
+
+
+def test_a_record_that_is_handed_twice_is_noticed() -> None:
+    window = SourceWindow(5, 7, (Seen(5, b"a"), Seen(6, b"b")))
+    handed = Handed((Seen(5, b"a"), Seen(6, b"a"), Seen(7, b"b")), 0.1)
+    found = judge(PLAN, handed, window, {5: 5, 6: 5, 7: 6}, lambda *_: 0)
+    assert (found.verdict, found.reasons) == (FAIL, ("records of orders-0 are handed twice or out of order",))
+
+
+@pytest.mark.parametrize(("low", "verdict"), [(5, PASS), (4, FAIL)])
+def test_where_nothing_is_handed_a_group_that_stands_before_its_position_would_skip(low: int, verdict: Verdict) -> None:
+    """Also if it has got there in between."""
+    plan = replace(PLAN, processed=Processed(low, 5))
+    found = judge(plan, Handed((), None), SourceWindow(5, 5, ()), {}, lambda *_: 0)
+    assert found.verdict is verdict

@@ -225,6 +225,7 @@ A1, B, A2, A_GONE = Written("a"), Written("b"), Written("a"), Written("a", is_to
         ("no key at the source either", History([Written(None), B], 2, {1}, {0, 1}), ([], [0])),
         ("the newest copied was removed for one behind it", History([A1, B, A2], 1, {1, 2}, {0}), ([], [])),
         ("... and is the last of all", History([A1, B], 1, {1}, {0}), ([], [0])),
+        ("no key at the source, another one behind it", History([Written(None)] * 2, 2, {1}, {0, 1}), ([], [0])),
         ("no key", History([Written(None), Written(None)], 2, {0, 1}, {1}), ([0], [])),
         ("the later one is not copied yet", History([A1, B, A2], 2, {1, 2}, {0, 1}), ([], [])),
         ("a deletion that was not copied in time", History([A1, B, A_GONE], 2, {1}, {0, 1}), ([], [0])),
@@ -290,6 +291,18 @@ def test_what_somebody_else_wrote_in_the_place_of_a_copy_is_none() -> None:
     theirs = history.record(0, history.place(0))._replace(producer_id=SOMEBODY)
     found = history.explained(None, theirs)
     assert ([*found.originals], [*found.copies], found.equal) == ([], [], None)
+    # Nor does it explain that an older record of its key is gone.
+    history = History([A1, B, A2], 3, {0, 1, 2}, {1})
+    theirs = history.record(2, history.place(2))._replace(producer_id=SOMEBODY)
+    assert history.left(None, theirs) == ([0, 2], [])
+
+
+def test_a_record_right_behind_a_run_has_no_copy_of_its_own() -> None:
+    """It was never copied; what stands where it would have gone is the copy of the one behind it."""
+    history = History([B, A1, A2], 3, {0, 1, 2}, {0})
+    pair = replace(history.pair(), runs=Runs.of([Run(0, 2, 1), Run(2, 3, 1)]))
+    found = history.explained(pair, history.record(2, 3))
+    assert ([*found.originals], [*found.copies], found.equal) == ([1], [], 2)
 
 
 def test_a_record_in_a_wrong_place_is_not_explained() -> None:

@@ -30,6 +30,9 @@ def test_gaps_are_counted_by_the_records_the_source_has_there(tmp_path: Path) ->
     path = source(tmp_path)
     before, empty = replace(GAP, start=0, end=2), replace(GAP, start=13, end=15)
     assert held([before, GAP, empty], {}, RANGE, path) == (replace(GAP, records=2),)
+    last = replace(GAP, start=12, end=13)
+    assert held([last], {}, replace(RANGE, end=13), path) == (replace(last, records=1),)
+    assert held([last], {}, replace(RANGE, end=12), path) == (), "the end is not in it"
 
 
 def test_a_record_that_is_said_to_be_parked_must_lie_there_as_it_was(tmp_path: Path) -> None:

@@ -84,7 +84,10 @@ def test_what_the_source_has_removed_since_is_not_counted() -> None:
         (LOGS, replace(PAIR, source=replace(PAIR.source, end=49)), "are to be"),
         (LOGS, replace(PAIR, target=replace(PAIR.target, end=47)), "are to be"),
         (LOGS, from_offset(50), "are to be"),
+        (LOGS, from_offset(-1), "are to be"),
         (LOGS, replace(PAIR, absences=()), "said to be absent"),
+        (LOGS, replace(PAIR, absences=(replace(GAP, end=43),)), "said to be absent"),
+        (LOGS, replace(PAIR, absences=(GAP, replace(GAP, start=10, end=11))), "said to be absent"),
     ],
 )
 def test_it_is_not_relied_on_when_anything_has_changed(logs: Logs, pair: PartitionPair, why: str) -> None:
@@ -96,7 +99,9 @@ def test_a_copy_that_has_lost_its_beginning_is_compared_anew() -> None:
 
 
 def test_records_of_others_that_may_not_write_there_are_compared_anew() -> None:
-    assert "3 records of others" in (misfit(ENTRY, LOGS, replace(PAIR, is_shared=False), lost=False) or "")
+    for foreign in (1, 3):
+        entry = replace(ENTRY, foreign=foreign)
+        assert f"{foreign} records of others" in (misfit(entry, LOGS, replace(PAIR, is_shared=False), lost=False) or "")
 
 
 def test_what_is_equal_is_remembered_to_its_end() -> None:
@@ -113,6 +118,8 @@ def test_what_differs_is_not_remembered_and_what_was_before_it_still_is() -> Non
 
     assert updated(MEMORY, {SOURCE: LOGS}, [(pair, differs)]) == MEMORY
     assert updated(MEMORY, {SOURCE: LOGS}, [(pair, not_read)]) == MEMORY
+    unknown = replace(SAID, problem="west was not read to the end")
+    assert updated(MEMORY, {SOURCE: LOGS}, [(pair, unknown)]) == MEMORY
     # What was not relied on is forgotten.
     assert updated(MEMORY, {SOURCE: LOGS}, [(PAIR, differs)]).entries == {}
 

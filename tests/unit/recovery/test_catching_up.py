@@ -29,6 +29,7 @@ def unread(
 def test_who_stands_at_the_end_or_behind_it_has_read_all_and_who_stands_before_it_has_not() -> None:
     assert unread({"billing": {"orders"}}, ENDS, at(billing=9)) == []
     assert unread({"billing": {"orders"}}, ENDS, at(billing=12)) == []
+    assert unread({"billing": {"orders"}}, ENDS, at(billing=8)) == ["orders-0, group billing: 1 record"]
     assert unread({"billing": {"orders"}}, ENDS, at(billing=7)) == ["orders-0, group billing: 2 records"]
 
 

@@ -64,7 +64,8 @@ class Flow:
     def say(self, record: StateRecord) -> None:
         self.said.append(record)
 
-    def release(self, *_: object, **_how: object) -> None:
+    def release(self, _: object, *, is_settled: bool) -> None:
+        assert not is_settled, "what an engine that is gone has marked as settled is of another stop than this"
         self.done.append("released")
         self.term = None
 
@@ -119,6 +120,23 @@ def test_nobody_is_said_to_be_gone_where_another_engine_leads_the_flow_by_then(o
     flow = Flow(2, None)
     assert flow.try_once(of(flow)) is None
     assert (flow.said, flow.done) == ([], ["took 2", "fenced"])
+
+
+def test_nor_where_the_flow_is_led_from_here_in_another_term_by_then(of: Any) -> None:
+    """An engine has led in between, and written."""
+    flow = Flow(2, 4)
+    assert flow.try_once(of(flow)) is None
+    assert (flow.said, flow.done) == ([], ["took 2", "fenced"])
+
+
+def test_what_nothing_refuses_is_waited_for_until_the_right_to_send_it_is_over(of: Any) -> None:
+    flow = Flow(2, 2, 2)
+    flow.unrefused, flow.weakness, flow.former_seconds = DataProducer(7, 3), "grant Write", 600.0
+    one = of(flow)
+    assert flow.try_once(one) is None
+    assert (flow.said, flow.done) == ([], ["took 2"])
+    flow.was_settled = True
+    assert flow.try_once(one) is not None, "after a clean stop nobody is waited for"
 
 
 def test_in_another_term_all_that_was_sent_before_it_is_refused_too(of: Any) -> None:

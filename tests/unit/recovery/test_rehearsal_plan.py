@@ -330,3 +330,25 @@ def test_where_another_flow_would_carry_the_shadow_groups_on_nothing_is_tried(
             world.plan()
     else:
         world.plan()
+
+
+TRIED = ShadowPartition("audit", ORDERS, COPY, 5, 5, processed=Processed(5, 5), forecast=Forecast(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "unread", "is_in_order"),
+    [
+        ((TRIED,), (), True),
+        ((), (), False),
+        ((TRIED,), ("group stock: not authorized",), False),
+        ((TRIED, replace(TRIED, refusal="no checkpoint")), (), False),
+        ((TRIED, replace(TRIED, forecast=Forecast(1, 0))), (), False),
+        ((TRIED, replace(TRIED, forecast=None)), (), True),
+    ],
+    ids=["all", "nothing", "one group is not told", "one is not tried", "one would skip a record", "no forecast"],
+)
+def test_a_plan_is_in_order_if_all_can_be_tried_and_nothing_is_forecast_to_be_skipped(
+    partitions: tuple[ShadowPartition, ...], unread: tuple[str, ...], *, is_in_order: bool
+) -> None:
+    plan = RehearsalPlan(flow_settings(), "stamp", TakenFrom.SOURCE, partitions, (), unread, ())
+    assert plan.is_in_order is is_in_order

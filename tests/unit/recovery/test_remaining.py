@@ -17,6 +17,7 @@ class Old:
     def __init__(self, *topics: str, **groups: int) -> None:
         self._topics, self._groups = topics, groups
         self.empty: set[str] = set()
+        self.single: set[str] = set()
         self.untold: dict[TopicPartition, str] = {}
 
     def groups(self) -> list[GroupListing]:
@@ -32,6 +33,7 @@ class Old:
 
     def offsets(self, partitions: list[TopicPartition], which: str) -> Found[TopicPartition, int]:
         ends = {each: 5 if which == "latest" and each.topic not in self.empty else 3 for each in partitions}
+        ends |= {each: 4 for each in partitions if which == "latest" and each.topic in self.single}
         return Found({each: at for each, at in ends.items() if each not in self.untold}, self.untold)
 
 
@@ -51,6 +53,12 @@ def test_groups_that_were_not_moved_or_read_again_and_topics_with_records_that_n
         ("group audit (Stable, 2 members)", "group reports (Stable, 1 member)"),
         ("letters-0 (2 offsets, copied by nobody)",),
     )
+
+
+def test_one_record_that_nobody_copies_is_left() -> None:
+    old = Old("letters")
+    old.single.add("letters")
+    assert left(old).topics == ("letters-0 (1 offset, copied by nobody)",)
 
 
 def test_what_is_not_told_may_be_left() -> None:

@@ -164,7 +164,12 @@ def stands_elsewhere(admin: Admin) -> None:
     admin.positions["shipping"][ORDERS] = AFTER
 
 
-@pytest.mark.parametrize("change", [moves_on, stands_elsewhere])
+def commits_again(admin: Admin) -> None:
+    """It stands where it stood, and somebody is at work with it."""
+    admin.positions["billing"][ORDERS] = replace(AFTER, metadata="by hand")
+
+
+@pytest.mark.parametrize("change", [moves_on, commits_again, stands_elsewhere])
 def test_where_anything_has_changed_since_the_plan_nothing_is_put_back(
     admin: Admin, change: Callable[[Admin], None]
 ) -> None:
@@ -173,7 +178,7 @@ def test_where_anything_has_changed_since_the_plan_nothing_is_put_back(
     outcome = restore(decisions, SETTINGS, SNAPSHOT)
     assert (admin.written, admin.deleted) == ({}, {})
     assert not any(each.is_change for each in outcome)
-    where = "group billing, A.orders-0" if change is moves_on else "group shipping, A.orders-0"
+    where = "group shipping, A.orders-0" if change is stands_elsewhere else "group billing, A.orders-0"
     assert f"nothing was put back, since the cluster has changed after the plan was made: {where}." in outcome[0].reason
 
 

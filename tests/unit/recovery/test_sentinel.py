@@ -20,6 +20,19 @@ def test_who_wrote_is_named_and_who_was_there_before_is_not() -> None:
     now = Look({ORDERS: 12, BILLS: 5}, {ORDERS: (later, TILL), BILLS: (TILL,)})
     assert still_written(before, now) == (StillWritten(ORDERS, 10, 12, (later,)),)
     assert still_written(now, now) == ()
+    (one,) = still_written(Look({BILLS: 4}), Look({BILLS: 5}))
+    assert (one.start, one.end) == (4, 5), "one record is enough"
+
+
+def test_who_has_got_a_new_epoch_and_written_nothing_has_not_written_and_who_began_again_at_0_has() -> None:
+    """Taking an id over appends a marker; sequences wrap, and records may bear any time."""
+    before = Look({ORDERS: 10}, {ORDERS: (SHOP,)})
+    taken = replace(SHOP, epoch=3, last_sequence=-1)
+    (found,) = still_written(before, Look({ORDERS: 11}, {ORDERS: (taken,)}))
+    assert (found.producers, found.is_marker) == ((), True)
+    for wrote in (replace(SHOP, last_sequence=0), replace(SHOP, last_sequence=9), replace(SHOP, last_timestamp_ms=1)):
+        (found,) = still_written(before, Look({ORDERS: 11}, {ORDERS: (wrote,)}))
+        assert (found.producers, found.is_marker) == ((wrote,), False)
 
 
 def test_a_new_producer_and_one_with_a_new_epoch_have_written() -> None:
@@ -71,6 +84,18 @@ def test_it_is_quiet_once_nothing_was_written_for_a_while_and_the_last_that_was_
     more = iter(range(1_000_000))
     written, _ = until_quiet(lambda: Look({ORDERS: next(more)}), 600, 0.05)
     assert [each.partition for each in written] == [ORDERS]
+
+
+def test_behind_a_write_it_must_rest_for_as_long_again() -> None:
+    ends = [1, 1, 2, 2, 2, 2, 2]
+    looks: list[int] = []
+
+    def look() -> Look:
+        looks.append(ends[len(looks)])
+        return Look({ORDERS: looks[-1]})
+
+    written, _ = until_quiet(look, 3, 60, lambda: len(looks) - 1)
+    assert (written, len(looks)) == ((), 6), "three looks after the one that saw it"
 
 
 def test_all_that_was_written_in_a_time_is_told_together() -> None:

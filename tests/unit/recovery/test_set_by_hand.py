@@ -31,6 +31,8 @@ def test_a_position_without_a_leader_epoch_beyond_where_the_group_was_put_is_nam
     assert said.startswith("group audit is at 9 of east.orders-0 on west, and was put at 7 by the failover: no reader")
     assert told(replace(AT, leader_epoch=3)) == [], "a reader has committed it"
     assert told(replace(AT, upstream=7)) == [], "it has not moved since"
+    assert len(told(replace(AT, upstream=8))) == 1, "by one record it has"
+    assert told(replace(AT, leader_epoch=0)) == [], "a reader has, under the first leader"
     assert told(replace(AT, upstream=5)) == [], "it was set back, and passes nothing"
     assert told(replace(AT, source=None, leader_epoch=None)) == []
     (said,) = told(replace(AT, group="billing"))

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import pytest
+
+from mirror.control.group_view import TranslatedPosition
+from mirror.control.groups import GroupAction, GroupDecision
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.position import Position
+from mirror.model.translation import Bounded, Exact, Translation
+from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.unsure_groups import left_out
+from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
 from tests.unit.control.builders import flow_settings
+from tests.unit.recovery.world import ORDERS, THERE, StandInEnds, World
 
 COPY = TopicPartition("east.orders", 0)
 HOME = flow_settings("west->east.enabled = true", "west->east.groups = audit", flow="west->east")
@@ -16,3 +27,41 @@ def test_a_group_that_was_put_on_the_standby_and_that_the_flow_home_leaves_out_i
     put_there = {(group, COPY): Placement(group, COPY, 7, 7, 7) for group in ("audit", "billing")}
     (said,) = left_out(MovePlan(HOME, ()), put_there)
     assert said.startswith("group billing was put on west by the way there, and groups of west->east leaves it out")
+
+
+@pytest.mark.parametrize(
+    ("translation", "present", "is_told"),
+    [(Exact(40), 40, False), (Exact(40), 41, True), (Bounded(30, 10), 40, False), (Bounded(30, 10), 41, True)],
+)
+def test_a_group_that_is_one_record_further_on_the_target_than_it_can_have_read_is_named(
+    translation: Translation, present: int, is_told: bool
+) -> None:
+    at = TranslatedPosition("audit", *COPY, 40, translation)
+    placed = Placement("audit", COPY, 40, 40, 40)
+    there, wanted = GroupPosition(present), GroupPosition(translation.downstream or 0)
+    left = GroupDecision("audit", COPY, there, wanted, GroupAction.SKIP_REWIND, "", placed)
+    assert len(further_on_the_target(MovePlan(THERE, (at,), (left,)), "east")) == is_told
+
+
+def without(plan: MovePlan, copied_to: dict[TopicPartition, int]) -> list[str]:
+    positions = {each: Position(end, end, 0, complete=True) for each, end in copied_to.items()}
+    copied = Copied(positions, {}, (), "", True, None, ())
+    return without_checkpoint(plan, cast(FlowEnds, StandInEnds(World(), THERE.flow)), copied)
+
+
+OTHER = TopicPartition("orders", 1)
+AT = TranslatedPosition("audit", *COPY, 40, Exact(40))
+
+
+def test_where_a_group_has_a_checkpoint_in_one_partition_and_none_in_another_with_records_that_is_named() -> None:
+    plan = MovePlan(THERE, (AT,), source_problem="gone")
+    assert without(plan, {ORDERS: 9, OTHER: 0}) == []
+    assert without(plan, {ORDERS: 9, OTHER: 1}) == ["no checkpoint says where group audit stands in east.orders-1"]
+    assert without(plan, {ORDERS: 9, TopicPartition("bills", 0): 9}) == [], "it never read that topic"
+
+
+def test_what_the_source_tells_needs_no_checkpoint_and_without_both_nobody_can_tell() -> None:
+    assert without(MovePlan(THERE, (AT,)), {ORDERS: 9, OTHER: 9}) == []
+    assert without(MovePlan(THERE, ()), {ORDERS: 9}) == []
+    nothing = ["no checkpoint on west says where any group stands"]
+    assert without(MovePlan(THERE, (), source_problem="gone"), {ORDERS: 9}) == nothing

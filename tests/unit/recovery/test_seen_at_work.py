@@ -1,0 +1,86 @@
+"""What a cluster shows of applications of which a person says that they are at work there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from mirror.kafka.answers import Found
+from mirror.kafka.channel import Channel
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupDescription, GroupPosition
+from mirror.kafka.problems import LeaderUnknown
+from mirror.model.partition import TopicPartition
+from mirror.recovery.applications import Done, Unobserved
+from mirror.recovery.seen_at_work import checked_write, first_write, idle_groups
+
+ORDERS, BILLS, AUDITS = (TopicPartition(name, 0) for name in ("orders", "bills", "audits"))
+
+
+class Leaders:
+    """Brokers that tell the time of the first record from some time on, -1 where there is none, or do not tell."""
+
+    def __init__(self, times: Mapping[TopicPartition, int]) -> None:
+        self._times = times
+
+    def ask_leaders(
+        self, _: str, partitions: Sequence[TopicPartition], ask: Callable[[int, Any], Iterable[Any]]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, LeaderUnknown]]:
+        told = [each for each in partitions if each in self._times]
+        found = {each: at_ms for each, error, at_ms in ask(1, told) if error == 0}
+        return found, {each: LeaderUnknown(f"{each} has no leader") for each in partitions if each not in found}
+
+    def call(self, _: object, __: int) -> Any:
+        entries = [
+            SimpleNamespace(
+                name=each.topic,
+                partitions=[SimpleNamespace(partition_index=each.partition, error_code=0, timestamp=at_ms)],
+            )
+            for each, at_ms in self._times.items()
+        ]
+        return SimpleNamespace(topics=entries)
+
+
+def first(times: Mapping[TopicPartition, int]) -> int | None:
+    return first_write(cast(Channel, Leaders(times)), [ORDERS, BILLS, AUDITS], 5)
+
+
+def test_the_first_write_is_the_earliest_of_all_partitions_that_have_one() -> None:
+    assert first({ORDERS: 30, BILLS: -1, AUDITS: 20}) == 20
+    assert first({ORDERS: -1, BILLS: -1, AUDITS: -1}) is None
+    assert first({ORDERS: 30}) == 30, "whatever the others would tell, somebody writes"
+
+
+def test_where_a_partition_does_not_tell_and_no_other_has_a_record_it_is_not_known() -> None:
+    with pytest.raises(LeaderUnknown):
+        first({ORDERS: -1})
+
+
+def test_a_word_that_the_cluster_does_not_bear_out_is_no_observation() -> None:
+    said = Done("they say so", is_word=True)
+    assert isinstance(checked_write(said, "west", lambda: None), Unobserved)
+    assert checked_write(said, "west", lambda: 0) == Done("they say so, and west shows it", 0)
+
+
+class West:
+    """A cluster with a group in use, one that has read on, one that stands where it was put, and one untold."""
+
+    alias = "west"
+
+    def describe_groups(self, groups: Collection[str]) -> Found[str, GroupDescription]:
+        states = {"used": GroupDescription("Stable", 2)}
+        return Found({each: states.get(each, GroupDescription("Empty", 0)) for each in groups})
+
+    def positions_of_groups(self, groups: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+        at = {"used": 7, "read": 8, "idle": 7}
+        known = {each: Found({ORDERS: GroupPosition(at[each])}) for each in groups if each in at}
+        return Found(known, {"untold": "denied"})
+
+
+def test_a_group_without_members_that_stands_where_it_was_put_shows_nothing_of_being_at_work() -> None:
+    groups = ["used", "read", "idle", "untold"]
+    found = idle_groups(cast(Cluster, West()), groups, {each: {ORDERS: 7, BILLS: 3} for each in groups})
+    assert found == {"idle": "it has no member on west, and stands where it was put"}
