@@ -28,7 +28,7 @@ from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, Tak
 from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
 from mirror.waiting import Counted, WaitTimeout, wait_until
 
-_SNAPSHOT = "groups-before"
+_SNAPSHOT, _PUT_BACK = "groups-before", "groups-put-back"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 FENCE, DRAIN, CUT, VERIFY, GROUPS = "fence", "drain", "cut", "verify", "groups"
@@ -429,8 +429,11 @@ class Move:
         def undo() -> str:
             # The newest first: each goes back to what was there before it.
             snapshots = sorted(self.directory.glob(f"{_SNAPSHOT}-*.json"), key=_number, reverse=True)
-            if problems := [problem for each in snapshots for problem in self.ends.restore_groups(each)]:
-                raise NotTakenBack(f"positions of groups are not put back: {named(problems)}")
+            for each in snapshots:
+                if problems := self.ends.restore_groups(each):
+                    raise NotTakenBack(f"positions of groups are not put back: {named(problems)}")
+                # Kept, but not put back again: what an older one has put back would look like others' change to it.
+                each.replace(each.with_name(f"{_PUT_BACK}-{_number(each)}.json"))
             return "no position of a group is changed" if not snapshots else "the positions of groups are put back"
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
@@ -487,7 +490,7 @@ class Move:
         ]
 
     def _new_snapshot(self) -> Path:
-        taken = [_number(each) for each in self.directory.glob(f"{_SNAPSHOT}-*.json")]
+        taken = [_number(each) for each in self.directory.glob("groups-*-*.json")]
         return self.directory / f"{_SNAPSHOT}-{max(taken, default=0) + 1}.json"
 
     # The end.

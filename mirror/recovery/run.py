@@ -7,7 +7,8 @@
       run.lock               held by the process that carries it out
       journal.jsonl          what happened (mirror.evidence.journal)
       seal.json              where the journal ended
-      groups-before-N.json   the positions of groups before they were changed, for mirror groups --restore
+      groups-before-N.json   the positions of groups before they were changed, for mirror groups --restore;
+                             groups-put-back-N.json once that is taken back
       fence.json             what denies writes to the source; fence.json.lifted once that is taken back
       failback/              the failback of this failover
       groups.json            of a migration: its groups, in their order

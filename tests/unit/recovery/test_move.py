@@ -20,7 +20,18 @@ from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.move import Move
 from mirror.recovery.steps import NotTakenBack, Result
 from mirror.waiting import WaitTimeout
-from tests.unit.recovery.world import EAST, ENTRY, ORDERS, THERE, WEST, StandInApplications, StandInEnds, World, move_of
+from tests.unit.recovery.world import (
+    EAST,
+    ENTRY,
+    ORDERS,
+    THERE,
+    WEST,
+    Killed,
+    StandInApplications,
+    StandInEnds,
+    World,
+    move_of,
+)
 
 PASS, FAIL = Verdict.PASS, Verdict.FAIL
 
@@ -117,6 +128,50 @@ def test_positions_are_put_back_to_what_was_there_before_the_first_of_several_at
     assert undo is not None
     undo()
     assert world.groups[WEST] == {"audit": 2}
+
+
+@dataclass(frozen=True)
+class Strict(StandInEnds):
+    """Ends that put back, as a cluster does, only what the move has written or what is as before already."""
+
+    def restore_groups(self, snapshot: Path) -> Sequence[str]:
+        there = self.world.groups[self.flow.target]
+        for each in GroupSnapshot.load(snapshot).positions:
+            before = None if each.before is None else each.before.position
+            if there.get(each.group) not in (before, each.after.position):
+                return [f"group {each.group} has changed since"]
+        return super().restore_groups(snapshot)
+
+
+@pytest.mark.parametrize("dies_at", [1, 2])
+def test_who_is_killed_while_positions_of_two_attempts_are_put_back_puts_them_back_by_the_next_try(
+    tmp_path: Path, dies_at: int
+) -> None:
+    world = World(groups={EAST: {"audit": 9}, WEST: {"audit": 9}})
+    for number, before, after in ((1, 2, 7), (2, 7, 9)):
+        one = SavedPosition("audit", ORDERS, "", GroupPosition(before), GroupPosition(after))
+        GroupSnapshot(THERE.flow, "id", (one,)).save(tmp_path / f"groups-before-{number}.json")
+    ends = Strict(world, THERE.flow)
+    world.record["ours"] = ENTRY
+    undo = replace(move_of(world, tmp_path), ends=ends).groups().undo
+    assert undo is not None
+    world.dies_at = dies_at + 1  # behind the look at the record
+    with pytest.raises(Killed):
+        undo()
+    undo()
+    assert world.groups[WEST] == {"audit": 2}
+    assert len(list(tmp_path.glob("groups-put-back-*.json"))) == 2, "nothing that was saved is lost"
+
+
+def test_what_was_saved_next_is_never_called_as_what_was_put_back(tmp_path: Path) -> None:
+    world = World(groups={EAST: {"audit": 7}, WEST: {"audit": 2}})
+    groups = move(tmp_path, ends_of(world)).groups()
+    assert groups.undo is not None
+    for _ in range(2):
+        assert groups.act({}).verdict is PASS
+        groups.undo()
+    assert world.groups[WEST] == {"audit": 2}
+    assert {each.name for each in tmp_path.glob("groups-*")} == {"groups-put-back-1.json", "groups-put-back-2.json"}
 
 
 def test_a_position_that_could_not_be_put_back_is_named(tmp_path: Path) -> None:
