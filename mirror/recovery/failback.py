@@ -206,9 +206,10 @@ def _keeps_offsets(forward: FlowEnds, record: Copied) -> str | None:
     return (
         f"the copies on {target} have the offsets of {source} under unchanged names, and what was written there may be "
         f"other records at the same offsets: {named(same)}. The way home makes these topics anew: save what only "
-        f"{source} has (mirror stranded), stop the engine, delete them on {source}, set {target}->{source}.mirror.offsets = "
-        f"same and {target}->{source}.sync.group.offsets.enabled = true, start the engine, and move the "
-        f"applications once {target}->{source} has copied everything; README, The source's offsets, has the whole procedure"
+        f"{source} has (mirror stranded), stop the engine, delete them on {source}, set "
+        f"{target}->{source}.mirror.offsets = same and {target}->{source}.sync.group.offsets.enabled = true, start the "
+        f"engine, and move the applications once {target}->{source} has copied everything; README, The source's "
+        "offsets, has the whole procedure"
     )
 
 
