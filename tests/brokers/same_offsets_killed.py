@@ -67,6 +67,8 @@ def fill(client: dict[str, str], source: TopicPartition) -> None:
         producer.begin_transaction()
         for each in range(number if number != 4 else 80):
             producer.produce(source.topic, b"%d %d" % (number, each), b"k%d" % each, source.partition)
+        # The client ends an abort with INVALID_TXN_STATE, now and then, while a partition is still being added.
+        producer.flush()
         if number % 2:
             producer.commit_transaction()
         else:

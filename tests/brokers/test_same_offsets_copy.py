@@ -78,6 +78,7 @@ def test_a_compacted_copy_has_tombstones_of_the_reserved_key_where_the_source_ha
     assert ends_of(copying.flow.target_client, [target], EARLIEST) == {target: 0}
 
 
+@pytest.mark.long
 def test_aborted_transactions_of_many_partitions_are_filled_together(
     same_copying: Callable[..., Copying], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +157,7 @@ def write_in_transactions(client: dict[str, str], source: TopicPartition, number
         producer.begin_transaction()
         for record in range(each):
             producer.produce(source.topic, b"%d %d" % (number, record), b"k", source.partition)
+        producer.flush()
         if each % 2:
             producer.commit_transaction()
         else:

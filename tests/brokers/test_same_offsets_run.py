@@ -44,6 +44,7 @@ def in_transactions(engines: Engines, count: int, *, aborts: bool) -> None:
         producer.begin_transaction()
         for partition in range(PARTITIONS):
             producer.produce(engines.topic, b"%d" % number, partition=partition)
+        producer.flush()
         if aborts and number % 2:
             producer.abort_transaction()
         else:
