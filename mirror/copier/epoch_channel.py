@@ -98,8 +98,9 @@ class EpochChannel:
         self._copied: Callable[[Any], None] = copied
         self._told = told
         self._write_seconds = write_seconds
-        self._host = host
         self._server = _listen(bind or host, port)
+        # Kept: an engine that stops may have taken the server down before tasks are told where it was.
+        self._address = host, self._server.getsockname()[1]
         self._wake_end, self._woken_end = socket.socketpair()
         # Whoever ends the epoch may hold what the listening thread waits for. Where there is no room for one more such
         # byte there are enough.
@@ -126,7 +127,7 @@ class EpochChannel:
     @property
     def address(self) -> tuple[str, int]:
         """Where tasks connect: host and port."""
-        return self._host, self._server.getsockname()[1]
+        return self._address
 
     @property
     def listeners(self) -> int:

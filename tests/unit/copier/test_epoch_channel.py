@@ -323,3 +323,12 @@ def test_tasks_are_told_another_address_than_is_listened_on_and_a_port_that_is_l
         assert one.address[0] == next_one.address[0] == "localhost"
         assert first <= one.address[1] < next_one.address[1] < first + 16
         wait_until(lambda: task.may_write, "an answer", timeout_seconds=5, until=lambda _: bool(next_one.listeners))
+
+
+def test_where_tasks_connect_is_known_also_when_the_engine_has_stopped_meanwhile() -> None:
+    """It was asked of the closed socket: an engine that was told to stop as an epoch began ended by a defect."""
+    epoch_channel = EpochChannel("127.0.0.1")
+    before = epoch_channel.address
+    epoch_channel.disconnect_all()
+    epoch_channel.close()
+    assert epoch_channel.address == before
