@@ -268,6 +268,12 @@ class Stream:
         """All batches that are to be sent; those that were never sent behind those that may have arrived."""
         return tuple(self._queue)
 
+    def drop(self, count: int) -> Sequence[Piece]:
+        """Drop the first of the batches that wait, none of which was ever sent; return those behind them."""
+        for _ in range(count):
+            self.bytes -= len(self._queue.popleft().content)
+        return tuple(self._queue)
+
     @property
     def next_bytes(self) -> int:
         """Size of the next batch to be sent."""

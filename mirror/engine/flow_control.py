@@ -477,8 +477,10 @@ class FlowControl:
         names = {source.topic for source, *_ in routes.partitions}
         left_out = {name: mirrors.left_out(name) for name in names}
         watched = frozenset(name for name in names if not mirrors.has_way_back(name))
+        two_way = frozenset(filter(mirrors.is_two_way, names))
         with self._runtime.in_term_of(self._lease):
             self._runtime.take_mirrors(mirrors.known, left_out, watched)
+            self._runtime.take_copied_back(two_way, mirrors.copied_back)
             self._runtime.take_partitions(routes.partitions, begun)
         return len(routes.partitions), (*routes.problems, *problems)
 

@@ -105,6 +105,10 @@ class FlowRuntime:
     # The writers of other flows into the source, by their state topic; and by topic, the flows that are left out.
     mirrors: WrittenBy = field(default_factory=dict)
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # The topics that are copied both ways to the same offsets, and how far the flow back is with partitions of the
+    # target.
+    two_way: frozenset[str] = frozenset()
+    copied_back: Mapping[TopicPartition, Position] = field(default_factory=dict)
     # The topics whose copies mirrors alone should write to, and where others did: the source, offsets of the copy. Of
     # very many the newest are kept: it is the writers that matter, and they come again.
     watched: frozenset[str] = frozenset()
@@ -439,6 +443,16 @@ class FlowRuntime:
         self.mirrors, self.watched = mirrors, watched
         if left_out != self.left_out:
             self.left_out = left_out
+            self.changed()
+
+    @_alone
+    def take_copied_back(self, two_way: frozenset[str], copied_back: Mapping[TopicPartition, Position]) -> None:
+        """Take in which topics are copied both ways to the same offsets, and how far the flow back is with them."""
+        before = {source: each.copy_id for source, each in self.copied_back.items()}
+        now = {source: each.copy_id for source, each in copied_back.items()}
+        is_news = (two_way, now) != (self.two_way, before)
+        self.two_way, self.copied_back = two_way, copied_back
+        if is_news:
             self.changed()
 
     @_alone
