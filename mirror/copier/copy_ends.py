@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from mirror.copier.connections import Connections
+from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
 from mirror.copier.same_lane import SameOffsetsLane
@@ -21,6 +22,7 @@ _Ends: TypeAlias = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, L
 class _Share(Protocol):
     flow: Flow
     lanes: list[Lane]
+    filler: HoleFiller | None
 
 
 class CopyEnds:
@@ -34,6 +36,9 @@ class CopyEnds:
     def look(self, now: float, shares: Iterable[_Share], clusters: Mapping[tuple[Flow, str], ClusterLinks]) -> None:
         """Begin to ask each target that is not being asked anything."""
         for share in shares:
+            if share.filler is None:
+                # None of its copies has the source's offsets.
+                continue
             waiting = [
                 lane
                 for lane in share.lanes

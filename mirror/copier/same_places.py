@@ -29,7 +29,7 @@ from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import RESERVED_KEY
 from mirror.same_offsets.filling import Bounds
 
-_ANEW = "delete the topic there and restart the engine to have it made anew"
+_ANEW = "delete the topic there to have it made anew"
 
 
 def find_same_places(

@@ -21,6 +21,7 @@ from mirror.copier.work import (
     Slot,
     SlotEnd,
 )
+from mirror.engine.copied_back import CopiedBack
 from mirror.engine.flow_producers import TakenProducers, Writing
 from mirror.engine.flow_slots import FlowSlots
 from mirror.engine.late_writes import LateWrites
@@ -105,10 +106,7 @@ class FlowRuntime:
     # The writers of other flows into the source, by their state topic; and by topic, the flows that are left out.
     mirrors: WrittenBy = field(default_factory=dict)
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # The topics that are copied both ways to the same offsets, and how far the flow back is with partitions of the
-    # target.
-    two_way: frozenset[str] = frozenset()
-    copied_back: Mapping[TopicPartition, Position] = field(default_factory=dict)
+    copied_back: CopiedBack = field(default_factory=CopiedBack)
     # The topics whose copies mirrors alone should write to, and where others did: the source, offsets of the copy. Of
     # very many the newest are kept: it is the writers that matter, and they come again.
     watched: frozenset[str] = frozenset()
@@ -427,8 +425,10 @@ class FlowRuntime:
             self.late.unfenced |= dict.fromkeys(found)
             self.fences_found = looked_in not in (None, self.begun)
         if partitions != self.partitions:
+            known = {source: ids for source, _, *ids in self.partitions}
             self.partitions = partitions
-            copied = {source for source, *_ in partitions}
+            # Where a topic was made anew it is looked again whether it can be copied.
+            copied = {source for source, _, *ids in partitions if known.get(source, ids) == ids}
             # Of what is not copied any more, such as a deleted topic, nothing is wrong.
             for reasons in (self.stopped, self.troubles, self.leaders_alone):
                 for source in reasons.keys() - copied - self.not_understood.keys():
@@ -446,13 +446,10 @@ class FlowRuntime:
             self.changed()
 
     @_alone
-    def take_copied_back(self, two_way: frozenset[str], copied_back: Mapping[TopicPartition, Position]) -> None:
-        """Take in which topics are copied both ways to the same offsets, and how far the flow back is with them."""
-        before = {source: each.copy_id for source, each in self.copied_back.items()}
-        now = {source: each.copy_id for source, each in copied_back.items()}
-        is_news = (two_way, now) != (self.two_way, before)
-        self.two_way, self.copied_back = two_way, copied_back
-        if is_news:
+    def take_copied_back(self, copied_back: CopiedBack) -> None:
+        """Take in what the flow back copies to the same offsets."""
+        before, self.copied_back = self.copied_back, copied_back
+        if copied_back.concerns_others(before):
             self.changed()
 
     @_alone

@@ -345,7 +345,8 @@ def plan_pairs(
                     reserved_key=RESERVED_KEY if offset_map.same_offsets else None,
                 ),
                 offset_map.expected_runs,
-                frozenset(state.writers),
+                # What is copied both ways is there whoever wrote it, at its offset.
+                frozenset() if mirrors.is_two_way(partition.topic) else frozenset(state.writers),
                 is_shared=is_shared,
                 absences=said[partition],
                 parked=parked.get(partition, {}),

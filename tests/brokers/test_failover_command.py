@@ -36,7 +36,7 @@ from tests.brokers.command import FACTORS, address, mirror
 PARTITIONS = 2
 TOPIC = "orders"
 GROUPS = ["audit", "billing"]
-LINKED, UNCHANGED = "over a link", "names unchanged"
+LINKED, UNCHANGED, SAME = "over a link", "names unchanged", "the source's offsets"
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
 
 
@@ -151,7 +151,8 @@ def site(
         f"west.bootstrap.servers = {address(east_west, 'west')}\n"
         f"{alias}->west.enabled = true\nwest->{alias}.enabled = true\ntopics = {topic}\n"
         f"groups = {'|'.join(groups)}\nemit.checkpoints.interval.seconds = 1\n{FACTORS}"
-        + (IDENTITY if given == UNCHANGED else "")
+        + (IDENTITY if given in (UNCHANGED, SAME) else "")
+        + ("mirror.offsets = same\n" if given == SAME else "")
     )
     source = ClusterSettings(alias, {"bootstrap.servers": shop.bootstrap_servers})
     with Cluster.connect(source) as old:
@@ -166,11 +167,11 @@ def site(
         {alias: shop.bootstrap_servers, "west": address(east_west, "west")},
         {alias: topic, "west": topic},
         {each: [topic] for each in (alias, "west")}
-        if given == UNCHANGED
+        if given in (UNCHANGED, SAME)
         else {alias: [topic, f"west.{topic}"], "west": [topic, f"{alias}.{topic}"]},
         groups,
     )
-    copy = topic if given == UNCHANGED else f"{alias}.{topic}"
+    copy = topic if given in (UNCHANGED, SAME) else f"{alias}.{topic}"
     made = Site(alias, topic, copy, groups, file, applications, tmp_path, source, settings_of("west"))
     made.start_engine()
     lab_applications.start(played, alias)
@@ -269,6 +270,39 @@ def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west:
         assert sum(old.offsets(home, "latest").values()) >= len(site.sends("west"))
     code, said = site.command("failback", "--applications", str(site.applications), "--yes")
     assert (code, "is not failed over" in said.replace("\n", " ")) == (2, True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("site", [SAME], indirect=True)
+def test_copies_with_the_source_s_offsets_change_sides_and_nothing_is_made_anew(site: Site, west: Cluster) -> None:
+    """There and home: positions of groups are equal, and so are the two topics."""
+    site.await_work(site.alias)
+    site.await_flow(site.flow)
+    partitions = [TopicPartition(site.topic, number) for number in range(PARTITIONS)]
+    how = ("--run-directory", str(site.directory / "run"), "--applications", str(site.applications), "--yes", "--json")
+    code, told = site.command("failover", "--mode", "planned", *how)
+    assert (code, told["verdict"]) == (0, "PASS"), told
+    assert all(row["upstream"] == row["after"] for row in told["groups"])
+    site.await_work("west")
+    site.await_flow(f"west->{site.alias}")
+    code, told = site.command("failback", *how)
+    assert (code, told["verdict"], told["stranded"]) == (0, "PASS", []), told
+    assert all(row["upstream"] == row["after"] for row in told["groups"])
+    site.await_flow(site.flow)
+    lab_applications.stop(site.played, site.alias)
+    with Cluster.connect(site.source) as old:
+        ends = old.offsets(partitions, "latest")
+    wait_until(
+        lambda: west.offsets(partitions, "latest"), "the copies", timeout_seconds=120, until=lambda at: at == ends
+    )
+    for each in partitions:
+        kept, copied = (
+            [(one.offset, one.value, one.headers) for one in read_records(settings.client, each, 0, ends[each])]
+            for settings in (site.source, site.target)
+        )
+        assert kept == copied
+    acknowledged = len(site.sends(site.alias)) + len(site.sends("west"))
+    assert sum(ends.values()) >= acknowledged
 
 
 @pytest.mark.long
