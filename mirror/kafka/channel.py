@@ -446,21 +446,28 @@ class Channel:
         servers = list(self._arguments["bootstrap_servers"])
         random.shuffle(servers)
         servers.sort(key=lambda server: server != self._answered)
-        reasons, is_refused = [], False
+        reasons, is_refused = dict[str, str](), False
         for server in servers:
             try:
                 self._knock(server)
                 answering = self._bootstrap_at(server)
             except kafka.errors.KafkaTimeoutError as error:
                 # The library does not tell what has failed again and again.
-                reasons.append(f"{server}: {diagnosed(server, self._arguments) or self._said(error)}")
+                reasons[server] = diagnosed(server, self._arguments) or self._said(error)
             except (kafka.errors.KafkaError, OSError, ValueError) as error:
-                reasons.append(f"{server}: {self._said(error)}")
+                reasons[server] = self._said(error)
                 is_refused = is_refused or is_refusal(error)
             else:
                 self._answered = server
                 return answering
-        raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}", self.alias, is_refusal=is_refused)
+        raise ConnectionFailed(f"{self.alias}: {self._of_each(reasons)}", self.alias, is_refusal=is_refused)
+
+    def _of_each(self, reasons: Mapping[str, str]) -> str:
+        """Return why each server lets nobody in: what several say, once."""
+        by_reason: dict[str, list[str]] = {}
+        for server in self._arguments["bootstrap_servers"]:
+            by_reason.setdefault(reasons[server], []).append(server)
+        return "; ".join(f"{', '.join(servers)}: {reason}" for reason, servers in by_reason.items())
 
     def _knock(self, server: str) -> None:
         """See that a server accepts connections; kafka-python would try a dead one until its time is up."""
