@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
-from mirror.control.tick import Clock, TickReport, now_ms, problems_of, run_tick
+from mirror.control.tick import Clock, TickReport, now_ms, run_tick
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, NewTopic, Topic
@@ -233,6 +233,21 @@ def apply_plan(plan: TopicPlan, cluster: Cluster) -> tuple[ItemResult, ...]:
     )
 
 
+def without_refused(plan: TopicPlan, cluster: Cluster) -> TopicPlan:
+    """Return a plan in which the topics are blocked that its cluster would not create; asks, and creates nothing.
+
+    For want of rights, for their names, by a policy of the cluster.
+    """
+    results = cluster.create_topics(plan.creates, only_validate=True) if plan.creates else ()
+    refused = {
+        each.item: f"topic {each.item} on {cluster.alias} cannot be created: {each.problem}"
+        for each in results
+        if each.problem is not None
+    }
+    creates = tuple(each for each in plan.creates if each.name not in refused)
+    return replace(plan, creates=creates, blocked={**plan.blocked, **refused})
+
+
 def read_both_ends(
     source: Cluster, target: Cluster, settings: FlowSettings, *, all_configs: bool = True
 ) -> tuple[ClusterTopics, ClusterTopics]:
@@ -330,7 +345,7 @@ class TopicConfigsTick:
 
 def _apply(plan: TopicPlan, cluster: Cluster) -> tuple[int, tuple[str, ...]]:
     results = apply_plan(plan, cluster)
-    failures = problems_of(results, f"topic on {cluster.alias}:")
+    failures = [f"topic {each.item} on {cluster.alias}: {each.problem}" for each in results if each.problem is not None]
     return len(results) - len(failures), (*plan.problems, *failures)
 
 
