@@ -30,6 +30,7 @@ from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
 from mirror.model.counts import counted
 from mirror.model.leadership import differing_words
+from mirror.model.state_record import state_topic
 from mirror.model.state_values import RunReport, pause_report_record
 
 _LOOK_SECONDS = 0.5
@@ -118,7 +119,9 @@ class FlowLeader:
         if self._election is None:
             is_there, problems = create_state_topic(target, self._settings)
             if not is_there:
-                return 0, problems
+                flow = self._settings.flow
+                unled = f"nothing is copied until {state_topic(flow.source)} can be used on {flow.target}"
+                return 0, (unled, *problems) if problems else ()
             self._election = Election(
                 self._settings.flow,
                 self._settings.target_producer,
