@@ -80,6 +80,11 @@ class ClusterNews:
         return self._away_since is not None or self._clock() < self._back_at + _SETTLING_SECONDS
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether it was away when it was last looked at; not if it is just back."""
+        return self._away_since is not None
+
+    @property
     def reason(self) -> str:
         """Why it did not answer, or let nobody in, when that was last told."""
         return self._reason
@@ -143,6 +148,11 @@ class Outages:
         """Tell whether ``alias`` is away, as far as is known by now."""
         news = self._watched.get(alias)
         return news is not None and news.is_known_away
+
+    def is_under_way(self, alias: str) -> bool:
+        """Tell whether ``alias`` is away, as far as is known by now, and not just back."""
+        news = self._watched.get(alias)
+        return news is not None and news.is_under_way
 
     def reason(self, alias: str) -> str:
         """Return why ``alias`` is away, as it was told; empty if nobody has met that."""

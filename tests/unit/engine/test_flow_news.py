@@ -151,6 +151,24 @@ def test_what_waits_for_a_cluster_that_is_away_is_one_line_and_the_end_another(
     ], "the cluster itself is back"
 
 
+def test_the_cluster_that_is_away_is_told_and_not_the_one_that_has_just_come_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Ten seconds after the source was back the target was gone: "the copy waits for east", for half a minute."""
+    east, west = (ClusterNews(alias, lambda: None, lambda: watched.now) for alias in ("east", "west"))
+    watched = Watched(caplog, Outages({"east": east, "west": west}))
+    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    watched.look()
+    east.begin_away(Away("e:1: connection refused"))
+    watched.now = 30.0
+    east.look()
+    watched.now = 40.0
+    watched.runtime.take_trouble(ORDERS[0], "west: connection refused")
+    assert watched.look() == [], "whether west is away is found out first"
+    west.begin_away(Away("w:1: connection refused"))
+    assert watched.look() == ["WARNING the copy waits for west"]
+
+
 def test_a_flow_that_has_not_begun_waits_for_a_source_that_lets_nobody_in_and_is_reminded_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
