@@ -63,6 +63,7 @@ class FlowLeader:
         self._identity = identity
         self._timeout_seconds = timeout_seconds
         self._log = logger_of(settings.flow)
+        self._outages = outages
         self._news = FlowNews(runtime, outages)
         self._lost = lost
         self._election: Election | None = None
@@ -229,7 +230,7 @@ class FlowLeader:
     def _report(self) -> RunReport:
         with self._runtime.lock:
             reasons, notes, stopped = (
-                flow_messages.reasons(self._runtime),
+                flow_messages.reasons(self._runtime, self._outages),
                 flow_messages.notes(self._runtime),
                 flow_messages.first_stopped(self._runtime),
             )

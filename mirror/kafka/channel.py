@@ -141,7 +141,7 @@ class Channel:
             return True
         if code == codes.UNKNOWN_TOPIC:
             return False
-        raise BrokerRefused(f"{self.alias}: topic {topic}", kafka.errors.for_code(code))
+        raise BrokerRefused(f"{self.alias}: topic {topic}", kafka.errors.for_code(code), "Describe on the topic")
 
     def learn_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Ask, in one request, who leads those of ``partitions`` whose leader is not known."""
@@ -295,7 +295,7 @@ class Channel:
                 if code:
                     self._leaders.pop(partition, None)
                     problems[partition] = BrokerRefused(
-                        f"{self.alias}: {what} of {partition}", kafka.errors.for_code(code)
+                        f"{self.alias}: {what} of {partition}", kafka.errors.for_code(code), "Describe on the topic"
                     )
                 else:
                     found[partition] = answer
@@ -328,7 +328,8 @@ class Channel:
         except WaitTimeout:
             answer = self.call(request)
         if answer.error_code:
-            raise BrokerRefused(f"{self.alias}: a producer id", kafka.errors.for_code(answer.error_code))
+            needed = "IdempotentWrite on the cluster, or Write on a topic"
+            raise BrokerRefused(f"{self.alias}: a producer id", kafka.errors.for_code(answer.error_code), needed)
         return Producer(answer.producer_id, answer.producer_epoch)
 
     def call(self, request: Any, node: int | None = None) -> Any:

@@ -314,7 +314,7 @@ def test_the_plan_names_the_topics_that_its_user_may_not_create_and_the_right_fo
     stage.source.create_topics([NewTopic(name, 2, 1)])
     users.add_user(west.bootstrap_servers, user, "secret")
     wait_until(lambda: user in scram_users(stage.target), "the user", timeout_seconds=60)
-    rights = tuple(acl(f"ALLOW {right}", "*", user) for right in ("DESCRIBE", "DESCRIBE_CONFIGS"))
+    rights = tuple(acl(f"ALLOW {right}", "*", user) for right in ("READ", "DESCRIBE_CONFIGS"))
     assert set(create_acls(stage.target, rights).values()) == {None}
     has(stage.target, *rights)
     login = users.client_properties(west.secured_servers, user, "secret")

@@ -122,6 +122,20 @@ def test_a_source_that_the_engine_has_told_to_be_away_is_not_told_a_second_time(
         assert observer.look().reasons == ("east: east:9092: connection refused",)
 
 
+def test_an_outage_that_the_engine_has_told_in_the_words_of_its_log_is_not_told_a_second_time(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(alias: str, *_: object, **__: object) -> None:
+        raise ConnectionFailed(f"{alias}: east:9092: connection refused", alias)
+
+    monkeypatch.setattr(status, "Channel", away)
+    told = "east does not answer (east:9092: connection refused); for it wait orders-0"
+    state = FlowState(run=RunReport("DEGRADED", (told,), int(time.time() * 1000)))
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, {Flow("east", "west")}) as (observer,):
+        assert observer.look().reasons == (told,)
+
+
 def test_the_worst_partitions_come_first() -> None:
     def one(partition: int, lag: int | None, gaps: int = 0, stopped: str | None = None) -> PartitionStatus:
         return PartitionStatus("orders", partition, 1, 1, 1, lag, None, gaps=gaps, stopped=stopped)

@@ -191,6 +191,27 @@ def test_a_flow_that_has_not_begun_waits_for_a_source_that_lets_nobody_in_and_is
     assert told.look() == ["INFO the copy no longer waits for east"]
 
 
+def test_an_outage_is_one_reason_of_the_report_whoever_has_met_it(caplog: pytest.LogCaptureFixture) -> None:
+    """`mirror status` told one refused connection four times, in four ways."""
+    east = ClusterNews("east", lambda: None)
+    watched = Watched(caplog, Outages({"east": east}))
+    runtime, refused = watched.runtime, "connecting to e:1: connection refused"
+    for source in ORDERS[:3]:
+        runtime.take_trouble(source, "east: e:1: connection refused")
+    runtime.take_trouble(ORDERS[3], "west, broker 2: connection refused")
+    for name in ("topics", "partitions"):
+        runtime.keep(TickReport(f"{name} east->west", 1, 0, (f"cluster east: {refused}",), unreached="east"))
+    runtime.keep(TickReport("checkpoints east->west", 1, 0, ("group a: refused",)))
+    outages = Outages({"east": east})
+    assert len(flow_messages.reasons(runtime, outages)) == 5, "whether it is away is not known yet"
+    east.begin_away(Away("e:1: connection refused"))
+    assert flow_messages.reasons(runtime, outages) == (
+        "east does not answer (e:1: connection refused); for it wait orders-0 (and 2 more)",
+        "orders-3: west, broker 2: connection refused",
+        "checkpoints east->west: group a: refused",
+    )
+
+
 def test_a_cluster_that_answers_explains_nothing(caplog: pytest.LogCaptureFixture) -> None:
     clock = [0.0]
     west = ClusterNews("west", lambda: None, lambda: clock[0])
