@@ -86,7 +86,7 @@ def judge_state(
     if run is None:
         return "STOPPED", (_NEVER_RUN, *met)
     if run.state == "STOPPED":
-        return "STOPPED", (*run.reasons, *met)
+        return "STOPPED", (*run.reasons, f"no engine runs it: the last one stopped at {iso_time(run.at_ms)}", *met)
     silent_ms = now_ms - run.at_ms
     if silent_ms > SILENT_AFTER_MS:
         return "STOPPED", (

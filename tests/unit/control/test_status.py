@@ -436,6 +436,14 @@ def test_a_flow_runs_only_once_an_epoch_has_reported(
     assert judge_state(run, 1_000_000 + age_ms, ())[0] == judged
 
 
+def test_a_flow_that_was_stopped_in_order_says_since_when_no_engine_runs_it() -> None:
+    """STOPPED stood there alone: whoever had not stopped it had to guess."""
+    assert judge_state(RunReport("STOPPED", (), 1_000_000), 9_000_000, ("a gap",)) == (
+        "STOPPED",
+        ("no engine runs it: the last one stopped at 1970-01-01T00:16:40Z", "a gap"),
+    )
+
+
 def test_a_flow_of_which_something_is_paused_is_paused_if_nothing_is_wrong_and_an_engine_runs() -> None:
     run = RunReport("PAUSED", (), 1_000)
     assert judge_state(run, 2_000, [], is_paused=True) == ("PAUSED", ())
