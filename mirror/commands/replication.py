@@ -23,6 +23,7 @@ from mirror.engine.run_log import LogFormat, LogLevel, set_up
 from mirror.signals import stop_when_told
 from mirror.spark_conf import BadSparkConf, read_spark_conf
 from mirror.tables import MOST_ROWS
+from mirror.terminal import Remark
 
 
 def run(
@@ -146,7 +147,7 @@ def _print_plan(plan: FlowPlan, *, show_all: bool) -> None:
         problems_first = sorted(rows, key=lambda row: row["action"] != "problem")
         print_table(f"{plan.flow}: {kind}", problems_first, most=None if show_all else MOST_ROWS)
     for note in plan.notes:
-        out.print(f"  note: {note}", markup=False, style="dim")
+        out.print(Remark(f"note: {note}", "dim"))
 
 
 def _print_explained(found: Sequence[Explained], *, as_json: bool) -> None:
