@@ -196,8 +196,8 @@ def create_state_topic(target: Cluster, settings: FlowSettings) -> tuple[bool, t
     return name in target.topics([name]), problems
 
 
-def lacking_brokers(cluster: Cluster, settings: FlowSettings) -> tuple[str, str] | None:
-    """Return which key of a flow that has not begun asks for more replicas than there are brokers, and the problem.
+def lacking_brokers(cluster: Cluster, settings: FlowSettings) -> dict[str, str]:
+    """Return which keys of a flow that has not begun ask for more replicas than there are brokers, and the problems.
 
     What is there already counts as begun: a broker that is down for an hour is no reason not to start.
 
@@ -217,11 +217,12 @@ def lacking_brokers(cluster: Cluster, settings: FlowSettings) -> tuple[str, str]
     ]
     if is_target and any(name == state_topic(settings.flow.source) for name, *_ in missing):
         missing.append(("of every copy", settings.replication_factor, "replication.factor"))
+    found = dict[str, str]()
     for name, factor, key in missing:
         problem = _replication_problem(name, factor, key, here)
         if problem is not None:
-            return key, problem
-    return None
+            found.setdefault(key, problem)
+    return found
 
 
 def apply_plan(plan: TopicPlan, cluster: Cluster) -> tuple[ItemResult, ...]:
