@@ -151,14 +151,14 @@ class SameOffsetsLane(Lane):
         if pieces and _end(pieces[-1]) > until:
             self.look_again(f"{self.work.target} ends within what {self.work.flow} has read")
             return False
-        left = self.stream.drop(len(pieces))
+        self.stream.drop(len(pieces))
         extend(self._runs, Run(at, at, until - at))
         if self.syncs is not None:
             self.syncs.acknowledged(at, at, until - at)
         self._advance(max(until, self._upstream), until)
         self.standing = replace(self.standing, end=until)
         sequence = self.acknowledged_sequence
-        for piece in left:
+        for piece in self.stream.waiting:
             assert isinstance(piece, CopiedBatch)
             sequence = piece.renumber(sequence)
         self.sequence = sequence

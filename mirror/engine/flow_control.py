@@ -480,8 +480,7 @@ class FlowControl:
         watched = frozenset(name for name in names if not mirrors.has_way_back(name))
         copied_back = CopiedBack(frozenset(filter(mirrors.is_two_way, names)), mirrors.copied_back)
         with self._runtime.in_term_of(self._lease):
-            self._runtime.take_mirrors(mirrors.known, left_out, watched)
-            self._runtime.take_copied_back(copied_back)
+            self._runtime.take_mirrors(mirrors.known, left_out, watched, copied_back)
             self._runtime.take_partitions(routes.partitions, begun)
         return len(routes.partitions), (*routes.problems, *problems)
 

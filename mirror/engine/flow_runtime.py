@@ -437,19 +437,13 @@ class FlowRuntime:
 
     @_alone
     def take_mirrors(
-        self, mirrors: WrittenBy, left_out: Mapping[str, tuple[str, ...]], watched: frozenset[str]
+        self, mirrors: WrittenBy, left_out: Mapping[str, tuple[str, ...]], watched: frozenset[str], back: CopiedBack
     ) -> None:
         """Take in who else writes into the source, whose copies are left out, by topic, and which copies are ours."""
         self.mirrors, self.watched = mirrors, watched
-        if left_out != self.left_out:
-            self.left_out = left_out
-            self.changed()
-
-    @_alone
-    def take_copied_back(self, copied_back: CopiedBack) -> None:
-        """Take in what the flow back copies to the same offsets."""
-        before, self.copied_back = self.copied_back, copied_back
-        if copied_back.concerns_others(before):
+        is_news = left_out != self.left_out or back.concerns_others(self.copied_back)
+        self.left_out, self.copied_back = left_out, back
+        if is_news:
             self.changed()
 
     @_alone

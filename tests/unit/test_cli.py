@@ -336,7 +336,9 @@ def test_what_is_the_same_of_many_partitions_is_told_once(monkeypatch: pytest.Mo
     """Without the module of its transform a verification said so anew of each partition."""
     unread = tuple(
         PartitionEquivalence(
-            *(TopicPartition("orders", number), TopicPartition("east.orders", number), *[0] * 7, None),
+            TopicPartition("orders", number),
+            TopicPartition("east.orders", number),
+            *(0, 0, 0, 0, 0, 0, 0, None),
             f"east orders-{number} was not read to the end: no module mask{'!' if number == 7 else ''}",
         )
         for number in range(8)

@@ -155,18 +155,18 @@ def test_the_cluster_that_is_away_is_told_and_not_the_one_that_has_just_come_bac
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Ten seconds after the source was back the target was gone: "the copy waits for east", for half a minute."""
-    east, west = (ClusterNews(alias, lambda: None, lambda: watched.now) for alias in ("east", "west"))
-    watched = Watched(caplog, Outages({"east": east, "west": west}))
-    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
-    watched.look()
+    east, west = (ClusterNews(alias, lambda: None, lambda: looked.now) for alias in ("east", "west"))
+    looked = Watched(caplog, Outages({"east": east, "west": west}))
+    looked.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    looked.look()
     east.begin_away(Away("e:1: connection refused"))
-    watched.now = 30.0
+    looked.now = 30.0
     east.look()
-    watched.now = 40.0
-    watched.runtime.take_trouble(ORDERS[0], "west: connection refused")
-    assert watched.look() == [], "whether west is away is found out first"
+    looked.now = 40.0
+    looked.runtime.take_trouble(ORDERS[0], "west: connection refused")
+    assert looked.look() == [], "whether west is away is found out first"
     west.begin_away(Away("w:1: connection refused"))
-    assert watched.look() == ["WARNING the copy waits for west"]
+    assert looked.look() == ["WARNING the copy waits for west"]
 
 
 def test_a_flow_that_has_not_begun_waits_for_a_source_that_lets_nobody_in_and_is_reminded_of(
