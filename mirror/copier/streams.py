@@ -20,8 +20,7 @@ from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 REQUESTS_IN_FLIGHT = 5
-# A broker handles one request of a connection after another. One that waits so long for replicas is answered as timed
-# out and sent again later: what is in flight is answered soon, whatever has happened to the replicas.
+# Requests of a connection are handled one after another: one that waits so long for replicas is sent again later.
 REQUEST_TIMEOUT_MS = 1_500
 REQUEST_BYTES = 1 << 20
 PARTITIONS_A_REQUEST = 16

@@ -156,15 +156,8 @@ class Mirrors:
     def is_two_way(self, topic: str) -> bool:
         """Tell whether the file has a topic copied both ways to the same offsets, under the same name."""
         flow = self._settings.flow
-        return self._keeps_offsets(self._settings, topic) and any(
-            self._keeps_offsets(each, topic)
-            for each in self._flows
-            if each.flow == Flow(flow.target, flow.source) and each.enabled
-        )
-
-    @staticmethod
-    def _keeps_offsets(settings: FlowSettings, topic: str) -> bool:
-        return settings.pad_limit(topic) is not None and settings.keeps_name(topic)
+        back = (each for each in self._flows if each.enabled and each.flow == Flow(flow.target, flow.source))
+        return self._settings.keeps_name_and_offsets(topic) and any(each.keeps_name_and_offsets(topic) for each in back)
 
     @property
     def copied_back(self) -> Mapping[TopicPartition, Position]:

@@ -13,8 +13,8 @@ from mirror.config.resolving import load
 from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult, SlotEnd, TaskResult, Throttled
 from mirror.engine import flow_messages
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.copied_back import CopiedBack
+from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.settled import settled
@@ -160,7 +160,7 @@ def test_what_the_flow_back_copies_is_told_to_the_tasks_when_it_is_of_other_topi
         (replace(position, upstream=9), 1),
         (replace(position, topic_id="another"), 2),
     ):
-        runtime.take_mirrors({}, {}, frozenset(), CopiedBack(frozenset({"orders"}), {ORDERS: now}))
+        runtime.take_mirrors({}, {}, frozenset(), CopiedBack(frozenset({ORDERS.topic}), {ORDERS: now, BILLS: now}))
         assert runtime.copied_back.of(ORDERS) == now
         assert len(changes) == told
     assert runtime.copied_back.of(BILLS) is None
