@@ -11,7 +11,7 @@ from mirror.copier.standing import Standing
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
-from mirror.kafka.batch import PLAIN, Producer, Record
+from mirror.kafka.batch import PLAIN, Header, Producer, Record
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
@@ -76,6 +76,49 @@ def test_what_was_copied_back_since_the_end_was_asked_for_waits_for_the_next_ans
     look(lane, 6)
     assert lane.stream.is_idle
     assert lane.standing.end == 6
+
+
+def appended(lane: SameOffsetsLane, at: int) -> Header:
+    """Let the copy take the next batch at an offset; return it."""
+    _, header = as_logged(lane.stream.take().content, at)
+    lane.stream.answered(0, at, "")
+    return header
+
+
+def test_behind_a_pause_it_is_looked_up_again_and_not_for_what_follows_at_once() -> None:
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 5))
+    look(lane, 0)
+    take(lane, batch_of(5, 1))
+    assert not lane.wants_look
+    appended(lane, 0)
+    appended(lane, 5)
+    take(lane, batch_of(6, 1))
+    assert lane.wants_look
+    assert not lane.stream.can_send(float("inf"))
+
+
+def test_what_goes_out_behind_what_was_passed_by_has_the_next_sequence() -> None:
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 5, THEIRS))
+    take(lane, batch_of(5, 2))
+    look(lane, 5)
+    assert appended(lane, 5).base_sequence == 0
+    take(lane, batch_of(7, 1))
+    look(lane, 7)
+    assert appended(lane, 7).base_sequence == 2
+
+
+def test_a_hole_that_was_read_since_the_end_was_asked_for_waits_for_the_next_answer() -> None:
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 1))
+    look(lane, 0)
+    take(lane, batch_of(3, 1))
+    appended(lane, 0)
+    assert lane.hole is None
+    look(lane, 1)
+    assert lane.hole is not None
+    assert lane.hole.until == 3
 
 
 @pytest.mark.parametrize("is_two_way", [True, False])
