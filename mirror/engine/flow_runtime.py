@@ -63,11 +63,13 @@ class FlowRuntime:
     """What the engine knows of a flow between epochs; shared by the copy loop and the flow's other threads.
 
     Its methods can be called from any thread. Who reads or sets several of its attributes holds its ``lock`` meanwhile.
-    ``changed`` is called when there is something else to copy than the running epoch was told.
+    ``changed`` is called when there is something else to copy than the running epoch was told; ``unheard_seconds`` says
+    for how long a task of that was not heard of.
     """
 
     settings: FlowSettings
     changed: Callable[[], None] = lambda: None
+    unheard_seconds: Callable[[], float] = lambda: 0.0
     partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...] = ()
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
     mm2: Mm2Traces = field(default_factory=Mm2Traces)

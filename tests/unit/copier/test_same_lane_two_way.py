@@ -92,7 +92,6 @@ def test_behind_a_pause_it_is_looked_up_again_and_not_for_what_follows_at_once()
     take(lane, batch_of(5, 1))
     assert not lane.wants_look
     appended(lane, 0)
-    appended(lane, 5)
     take(lane, batch_of(6, 1))
     assert lane.wants_look
     assert not lane.stream.can_send(float("inf"))

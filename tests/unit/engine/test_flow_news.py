@@ -84,6 +84,24 @@ def test_stopped_partitions_are_told_with_the_reason_and_when_they_go_on(watched
     assert watched.look() == ["INFO orders-1 goes on"]
 
 
+def test_a_task_that_says_nothing_any_more_is_told_in_the_log_and_in_the_report(watched: Watched) -> None:
+    """It was RUNNING for as long as the epoch lasted, and without an end if Spark was frozen with it."""
+    silent = 16.4
+    watched.runtime.unheard_seconds = lambda: silent
+    words = "a task has said nothing for 16 s: what it copies stands still"
+    watched.runtime.begin_epoch({source: copy for source, copy, *_ in COPIES}, None)
+    assert watched.look() == [], "it is starting"
+    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    assert watched.look()[1:] == [f"WARNING tasks: {words}"]
+    assert flow_messages.reasons(watched.runtime) == (words,)
+    silent = 0.4
+    assert flow_messages.reasons(watched.runtime) == ()
+    assert watched.look() == ["INFO tasks: all are heard of again"]
+    silent = 20.0
+    watched.runtime.end_epoch()
+    assert (watched.look(), flow_messages.reasons(watched.runtime)) == ([], ()), "nobody is to copy"
+
+
 def test_what_comes_and_goes_or_changes_its_words_is_told_once_a_minute(watched: Watched) -> None:
     said = []
     for second in range(120):

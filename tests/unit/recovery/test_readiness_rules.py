@@ -81,6 +81,11 @@ def decision(action: GroupAction) -> GroupDecision:
     return GroupDecision(GROUP, COPIED, GroupPosition(7), GroupPosition(40), action, "because", placement)
 
 
+def further_on(present: int) -> GroupDecision:
+    """The group stands there on the target already, and has read up to 40 of the source."""
+    return replace(decision(GroupAction.SKIP_REWIND), present=GroupPosition(present))
+
+
 def listing(kind: str) -> GroupListing:
     return GroupListing("newer", "consumer", "Stable", kind)
 
@@ -376,6 +381,13 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
         "--apply",
     ),
     (
+        "group-further-on",
+        LOSES,
+        moves(decisions=(further_on(41),)),
+        "billing, east.orders-0",
+        "--group billing --topic east.orders:0 --reset-offsets --to-offset 40 --execute",
+    ),
+    (
         "read-again",
         DUPLICATES,
         groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 33, 33)}),
@@ -471,6 +483,14 @@ def test_every_rule_is_seen_to_find_something() -> None:
     ids = [rule.id for rule in RULES]
     assert len(ids) == len(set(ids))
     assert set(ids) - {each[0] for each in CASES} == {"source-away", "group-not-told"}
+
+
+def test_a_group_that_the_flow_has_just_put_further_on_is_not_further_on_than_it_has_read() -> None:
+    """It reads on while it is looked: its checkpoint is read last, and says so."""
+    newer = groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 41, 41)})
+    for present, is_found in ((41, False), (42, True)):
+        known = both(moves(decisions=(further_on(present),)), newer)(facts())
+        assert any(each.rule == "group-further-on" for each in judge(known).differences) == is_found
 
 
 def test_no_rule_finds_anything_worse_than_it_says() -> None:
