@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from mirror.copier.resume import Ends, Refused
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import topic_ids
+from mirror.model.counts import counted
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
 from mirror.model.leader_epochs import epochs_before
@@ -162,11 +163,26 @@ def overtaken(work: PartitionWork, position: Position, log_start: int, downstrea
     return Gap(work.source, start, log_start, reason, now_ms, GapKind.RETENTION, downstream, position.topic_id)
 
 
-def unrecorded(work: PartitionWork, recorded: Position, found: Position, ends: Ends, now_ms: int) -> Gap | None:
-    """Return the gap that was passed, but not recorded, between the recorded position and the one found by a match."""
-    if found.upstream == recorded.upstream or ends.source_start <= recorded.upstream:
+def unrecorded(
+    work: PartitionWork, recorded: Position, found: Position, ends: Ends, now_ms: int, removed: int = 0
+) -> Gap | None:
+    """Return the gap that was passed, but not recorded, between the recorded position and the one found by a match.
+
+    ``removed``: how many records between the two were copied before the source removed them; by the offset map they
+    are the last ones.
+    """
+    end = ends.source_start - removed
+    if found.upstream == recorded.upstream or end <= recorded.upstream:
         return None
-    gap = overtaken(work, recorded, ends.source_start, recorded.downstream, now_ms)
+    gap = overtaken(work, recorded, end, recorded.downstream, now_ms)
+    if removed:
+        at_most = counted(end - recorded.upstream, "record")
+        said = (
+            f"of the offsets {_range(recorded.upstream, ends.source_start)} of {work.source}, which {work.flow.source} "
+            f"no longer had when an engine came back, {removed} records had been copied; {at_most} at most are "
+            "missing, the last of them, or fewer if some offsets held none"
+        )
+        gap = replace(gap, reason=said)
     return replace(settle(gap, work.gaps), passed=True)
 
 

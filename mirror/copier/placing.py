@@ -234,7 +234,8 @@ def _go_on(
         detour = gaps.unmatched(work, handover.position, ends, outcome.reason, now_ms)
         around = _around(work, handover, detour, bearings)
         return replace(around, records=records + around.records)
-    gap = gaps.unrecorded(work, handover.position, outcome.handover.position, ends, now_ms)
+    at = outcome.handover.position
+    gap = gaps.unrecorded(work, handover.position, at, ends, now_ms, outcome.removed)
     return replace(outcome, records=(gap.record(), *outcome.records)) if gap is not None else outcome
 
 
@@ -292,15 +293,17 @@ def _resume(
         found = resume.resume(
             work, work.handover, ends, _nobodys if is_decided else is_ours, read, _next_batch(flow, work)
         )
-        if not piece.is_cut:
+        if isinstance(found, Refused) and (piece.is_cut or ends.source_start > old.upstream):
+            # What compaction has left, or retention, is compared with the whole.
+            piece.until = math.inf
+            if not is_over():
+                found = resume.resume(work, work.handover, ends, is_ours, read, _next_batch(flow, work), is_whole=True)
+                if not piece.is_cut:
+                    return found
+            return NotYet(f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}")
+        if isinstance(found, Refused) or not piece.is_cut:
             return found
         said = f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}"
-        if isinstance(found, Refused):
-            # What compaction has left is compared with the whole.
-            piece.until = math.inf
-            if is_over():
-                return NotYet(said)
-            return resume.resume(work, work.handover, ends, is_ours, read, _next_batch(flow, work))
         position = replace(found.handover.position, downstream=piece.reached, next_batch=None)
         # The position is recorded when all is matched: until then it is one of many.
         unwritten = found.records[:-1]

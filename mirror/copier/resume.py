@@ -20,6 +20,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
 from mirror.copier.foreign_batches import LeftOut
+from mirror.copier.removed_match import match_removed
 from mirror.copier.standing import Standing
 from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
 from mirror.copier.thinned_match import match_thinned
@@ -70,7 +71,8 @@ class Ends:
 class Ready:
     """Copying may begin at ``handover``, once ``records`` are in the state topic; ``note``: what people should know.
 
-    ``standing``: of a copy with the source's offsets, where it stands.
+    ``standing``: of a copy with the source's offsets, where it stands. ``removed``: how many of those skipped by the
+    match the source no longer has.
     """
 
     handover: Handover
@@ -78,6 +80,7 @@ class Ready:
     skipped_by_match: int = 0
     note: str = ""
     standing: Standing | None = None
+    removed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +206,8 @@ def resume(
     is_ours: Callable[[int], bool],
     read: Callable[[], Logs],
     next_batch: NextBatch | None = None,
+    *,
+    is_whole: bool = False,
 ) -> Ready | Refused:
     """Begin where somebody stopped without saying how far it got; the target has replicated all that it has.
 
@@ -214,6 +219,8 @@ def resume(
         gives the logs to compare; called again for another try.
     next_batch
         as whom the copy goes on.
+    is_whole
+        whether ``read`` gives all of the tail: only then can its records be counted.
     """
     old = handover.position
     logs = read()
@@ -231,6 +238,12 @@ def resume(
         )
         again = _compare(work, old, is_ours, read(), thinned)
         compared = again if isinstance(again.outcome, Matched) else compared
+    if isinstance(compared.outcome, Mismatch) and is_whole and _may_count(work, old, ends):
+        counted = partial(match_removed, start=ends.source_start, downstream=max(old.downstream, logs.others_until))
+        again = _compare(work, old, is_ours, read(), counted)
+        # Behind a gap a strict copy goes on only when somebody has said so.
+        if not work.gaps.stops or _removed(again.outcome, ends) == ends.source_start - old.upstream:
+            compared = again if isinstance(again.outcome, Matched) else compared
     outcome, epochs, changed, left_out = compared
     if isinstance(outcome, Mismatch):
         missing = (
@@ -260,7 +273,23 @@ def resume(
     )
     skipped = [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream] if changed else []
     records = (*handover.unwritten, *skipped, *chunks, position.record(work.source))
-    return Ready(Handover(position, open_runs, clean=True, owes_sync=handover.owes_sync), records, outcome.records)
+    return Ready(
+        Handover(position, open_runs, clean=True, owes_sync=handover.owes_sync),
+        records,
+        outcome.records,
+        removed=_removed(outcome, ends),
+    )
+
+
+def _may_count(work: PartitionWork, old: Position, ends: Ends) -> bool:
+    """Whether each record of the tail has an original of its own, of which the source has removed some by now."""
+    return ends.source_start > old.upstream and work.transform is None
+
+
+def _removed(outcome: Matched | Mismatch, ends: Ends) -> int:
+    """Return how many of the records found in the tail the source no longer has."""
+    runs = outcome.runs if isinstance(outcome, Matched) else ()
+    return sum(max(0, min(run.upstream_end, ends.source_start) - run.upstream) for run in runs)
 
 
 class _Compared(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import confluent_kafka
 import pytest
@@ -116,6 +117,38 @@ def test_records_deleted_while_no_engine_ran_are_a_gap(
     gap = gap_of(copying)
     assert (gap.start, gap.end, gap.kind) == (100, 150, GapKind.RETENTION)
     assert values(copying, source) == [*range(100), *range(150, 200)]
+
+
+def test_what_was_copied_but_not_recorded_before_the_source_removed_it_is_no_gap_and_nothing_of_it_comes_twice(
+    new_copying: NewCopying, new_process: Callable[[], None]
+) -> None:
+    """Killed before it had recorded them, an engine comes back behind the retention: it goes on by itself."""
+    copying = new_copying(partitions=2)
+    some, all_of_it = copying.pairs
+    client = copying.flow.source_client
+    for each in copying.pairs:
+        write(client, each, range(100))
+    copying.until_caught_up()
+    recorded = {source: replace(handover, clean=False) for source, handover in copying.handovers.items()}
+    for each in copying.pairs:
+        for first in range(100, 200, 20):
+            write(client, each, range(first, first + 20))
+    copying.until_caught_up()
+    for each in copying.pairs:
+        write(client, each, range(200, 300))
+    delete_before(copying, some, 150)
+    delete_before(copying, all_of_it, 220)
+    copying.handovers = recorded
+    new_process()
+    copying.until_caught_up()
+    assert values(copying, some) == [*range(300)]
+    assert values(copying, all_of_it) == [*range(200), *range(220, 300)]
+    gap = gap_of(copying)
+    assert (gap.source, gap.end - gap.start, gap.kind, gap.passed) == (all_of_it, 20, GapKind.RETENTION, True)
+    known = copying.state().offset_map(all_of_it)
+    assert known is not None
+    assert known.translate(220) == Exact(200)
+    assert known.translate(150) in {Exact(130), Exact(150)}, "never behind what was read"
 
 
 def test_a_strict_copy_stops_at_a_gap_until_it_is_acknowledged(

@@ -300,6 +300,17 @@ def test_a_gap_that_was_passed_but_not_recorded_is_made_up_for_when_the_tail_is_
     assert gaps.unrecorded(work(), POSITION, behind, ENDS, NOW) is None
 
 
+def test_of_what_is_gone_that_was_copied_before_is_no_gap() -> None:
+    """By the offset map that is the end of it."""
+    ends = replace(ENDS, source_start=110)
+    behind = replace(POSITION, upstream=115)
+    gap = gaps.unrecorded(work(), POSITION, behind, ends, NOW, removed=7)
+    assert gap is not None
+    assert (gap.start, gap.end, gap.passed) == (100, 103, True)
+    assert "7 records had been copied; 3 records at most are missing" in gap.reason
+    assert gaps.unrecorded(work(), POSITION, behind, ends, NOW, removed=10) is None
+
+
 def test_a_tail_that_is_not_understood_waits_and_then_all_behind_the_position_is_copied_again() -> None:
     ends = replace(ENDS, target_end=130, target_written=130)
     detour = gaps.unmatched(work(), POSITION, ends, "not the same", NOW)

@@ -10,7 +10,7 @@ import pytest
 from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.resume import Ends, Logs, Ready, Refused, begin, changed_target, resume
 from mirror.copier.tail_match import Batch
-from mirror.copier.work import Handover, PartitionWork
+from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka.batch import HEADER, Header, Producer
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap
@@ -209,3 +209,36 @@ def test_a_partition_that_was_copied_to_another_topic_is_refused() -> None:
     assert refused is not None
     assert "copied to orders so far and is to be copied to east.orders now" in refused.reason
     assert changed_target(known(replace(POSITION, target=""))[0]) is None
+
+
+def counted(
+    start: int, copied: int, left: tuple[int, ...], *, stops: bool = False, is_whole: bool = True
+) -> Ready | Refused:
+    """Come back from the position 20, behind which so many were copied, to a source that begins later by now."""
+    tail = dense([record(20 + at) for at in range(copied)], producer=OURS, sequence=0)[0]
+    work, handover = known()
+    work = replace(work, gaps=GapPolicy(stops))
+    ends = replace(ENDS, source_start=start, target_end=8 + copied)
+    source = tuple(dense([record(offset)]) for offset in left)
+    logs = Logs(source, (as_logged(tail, 8),))
+    return resume(work, handover, ends, is_ours, lambda: logs, is_whole=is_whole)
+
+
+def test_a_tail_that_the_source_has_removed_in_part_is_skipped_as_far_as_it_is_certain() -> None:
+    """ERR-01: also of what is left; and without a gap, as all was copied before."""
+    outcome = counted(23, 5, (23, 24, 25))
+    assert isinstance(outcome, Ready)
+    assert (outcome.handover.position.upstream, outcome.handover.position.downstream) == (25, 13)
+    assert (outcome.handover.runs, outcome.skipped_by_match, outcome.removed) == ((Run(5, 0, 3), Run(20, 8, 5)), 5, 3)
+
+
+def test_behind_a_tail_of_which_the_source_has_nothing_left_the_copy_goes_on_with_what_there_is() -> None:
+    outcome = counted(30, 5, (30,))
+    assert isinstance(outcome, Ready)
+    assert (outcome.handover.position.upstream, outcome.removed) == (30, 5)
+
+
+def test_a_tail_that_is_not_read_to_its_end_is_not_counted_and_a_strict_copy_stops_at_what_is_missing() -> None:
+    assert isinstance(counted(30, 5, (30,), is_whole=False), Refused)
+    assert isinstance(counted(30, 5, (30,), stops=True), Refused)
+    assert isinstance(counted(23, 5, (23, 24, 25), stops=True), Ready)
