@@ -53,6 +53,14 @@ def test_offsets_without_a_record_may_lie_among_those_that_are_left() -> None:
     assert found == Matched(25, (Run(20, 8, 3), Run(24, 11, 1)), 4)
 
 
+def test_a_batch_of_the_source_may_begin_before_what_it_has_left() -> None:
+    """A broker hands whole batches out."""
+    source = [dense(records(21, 22, 23)), dense(records(24))]
+    tail = copies(records(20, 21, 22, 23))
+    found = match_removed(source, tail, UPSTREAM, lambda one: one == 7, start=22, downstream=DOWNSTREAM)
+    assert found == Matched(24, (Run(20, 8, 4),), 4)
+
+
 def test_where_offsets_without_a_record_may_lie_among_those_that_are_gone_what_is_left_must_not_be_in_the_tail() -> (
     None
 ):
