@@ -148,6 +148,15 @@ def test_a_copy_that_is_ahead_waits_for_its_records_to_be_copied_back() -> None:
     assert (lane.standing.end, lane.stopped, lane.wants_look) == (9, None, False)
 
 
+@pytest.mark.parametrize(("is_two_way", "stops"), [(True, False), (False, True)])
+def test_a_copy_that_grows_while_nothing_is_copied_is_somebody_else_s_only_one_way(
+    is_two_way: bool, stops: bool
+) -> None:
+    lane = lane_of(THERE, 10, is_two_way=is_two_way)
+    lane.pass_by_others(13)
+    assert (lane.stopped is not None) == stops
+
+
 def test_a_copy_that_ends_before_where_it_did_is_looked_up_anew() -> None:
     lane = lane_of(THERE, 10)
     take(lane, batch_of(10, 1))
