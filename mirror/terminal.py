@@ -7,13 +7,31 @@ So consoles and columns of text are made here alone, and styles are given as ric
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import TextColumn
 from rich.text import Text
 
 from mirror.escaping import printable_lines
+
+_INDENT: Final = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence below a heading: indented, and further where it goes on in another line, so as to be told apart."""
+
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Fold the sentence between words; only a word that is longer than a line is broken."""
+        said = Text(printable_lines(self.text), style=self.style, overflow="fold")
+        for number, line in enumerate(said.wrap(console, max(1, options.max_width - 2 * len(_INDENT)))):
+            line.rstrip()
+            yield Text.assemble(_INDENT * (2 if number else 1), line, overflow="fold")
 
 
 class _Plain(Console):

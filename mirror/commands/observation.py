@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -349,8 +349,8 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         for what, log in (("missing", "the source"), ("extra", "the copy")):
             if (each[what] or 0) > 1:
                 out.print(f"{where}: {what} at offsets of {log}: {Ranges.from_json(each[f'{what}_at'])}", markup=False)
-        for told in filter(None, (each["problem"], *each["notes"])):
-            out.print(f"{where}: {told}", markup=False)
+    for line in _told_of(partitions):
+        out.print(line, markup=False, highlight=False)
     absences = [(each, absence) for each in partitions for absence in each["absences"]]
     for each, absence in absences[:_MOST_ABSENCES]:
         known = "" if absence["acknowledged"] is not False else "; not acknowledged"
@@ -373,6 +373,17 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         markup=False,
         highlight=False,
     )
+
+
+def _told_of(partitions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say what there is to know of partitions: what is the same of several but for their names once, of the first."""
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for each in partitions:
+        where = f"{each['topic']}-{each['partition']}"
+        for told in filter(None, (each["problem"], *each["notes"])):
+            alike.setdefault(told.replace(where, ""), []).append((where, told))
+    for (where, told), *others in alike.values():
+        yield f"{where}{f' (and {len(others):,} more)' if others else ''}: {told}"
 
 
 def _print_left_out(found: Sequence[LeftOut]) -> None:

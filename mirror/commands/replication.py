@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -23,6 +23,7 @@ from mirror.engine.run_log import LogFormat, LogLevel, set_up
 from mirror.signals import stop_when_told
 from mirror.spark_conf import BadSparkConf, read_spark_conf
 from mirror.tables import MOST_ROWS
+from mirror.terminal import Remark
 
 
 def run(
@@ -144,9 +145,20 @@ def _print_plan(plan: FlowPlan, *, show_all: bool) -> None:
         out.print(f"{plan.flow}: not enabled", markup=False)
     for kind, rows in plan.tables().items() or ([("changes", [])] if plan.enabled else []):
         problems_first = sorted(rows, key=lambda row: row["action"] != "problem")
-        print_table(f"{plan.flow}: {kind}", problems_first, most=None if show_all else MOST_ROWS)
+        shown = [_for_people(row) for row in problems_first]
+        most = None if show_all else MOST_ROWS
+        print_table(f"{plan.flow}: {kind}", shown, most=most, unbroken=frozenset({"topic", "detail"}))
     for note in plan.notes:
-        out.print(f"  note: {note}", markup=False, style="dim")
+        out.print(Remark(f"note: {note}", "dim"))
+
+
+def _for_people(row: Mapping[str, str]) -> dict[str, str]:
+    """Return a row that begins with its topic, if it has one, and whose detail does not name that once more."""
+    if "topic" not in row or "cluster" not in row:
+        return dict(row)
+    beside = f"topic {row['topic']} on {row['cluster']} "
+    others = {name: value for name, value in row.items() if name != "topic"}
+    return {"topic": row["topic"] or "-", **others, "detail": row["detail"].removeprefix(beside)}
 
 
 def _print_explained(found: Sequence[Explained], *, as_json: bool) -> None:

@@ -21,9 +21,9 @@ from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
 from mirror.control.gaps import iso_time
 from mirror.control.status import observe
 from mirror.control.tick import now_ms
-from mirror.escaping import printable_lines
 from mirror.recovery.fenced_side import FencedSide, look_at_fenced_side, with_fenced_side
 from mirror.tables import MOST_ROWS, table
+from mirror.terminal import Remark
 
 _COLOURS: Final = {
     "RUNNING": "green",
@@ -132,14 +132,14 @@ def page(status: FlowStatus, file: Path, width: int, *, most_rows: int | None = 
         Text.assemble((str(status.flow), "bold"), "  ", (status.state, _COLOURS[status.state]))
     ]
     if status.claim is not None and not status.claim.is_released:
-        lines.append(_line(f"led by engine {status.claim.where}, term {status.claim.term}", "dim"))
+        lines.append(Remark(f"led by engine {status.claim.where}, term {status.claim.term}", "dim"))
     if status.fence is not None:
-        lines.append(_line(f"late requests of earlier engines: {status.fence}", "dim"))
+        lines.append(Remark(f"late requests of earlier engines: {status.fence}", "dim"))
     shown = status.reasons if most_rows is None else status.reasons[:_MOST_REASONS]
-    lines += [_line(_with_file(reason, file)) for reason in shown]
+    lines += [Remark(_with_file(reason, file)) for reason in shown]
     if len(status.reasons) > len(shown):
-        lines.append(_line(f"… and {len(status.reasons) - len(shown):,} more reasons, --all shows them"))
-    lines += [_line(f"note: {_with_file(note, file)}", "dim") for note in status.notes]
+        lines.append(Remark(f"… and {len(status.reasons) - len(shown):,} more reasons, --all shows them"))
+    lines += [Remark(f"note: {_with_file(note, file)}", "dim") for note in status.notes]
     if status.partitions:
         rows = [partition_row(each) for each in worst_first(status.partitions)]
         lines.append(table(None, rows[:most_rows], width))
@@ -147,7 +147,7 @@ def page(status: FlowStatus, file: Path, width: int, *, most_rows: int | None = 
             lines.append(Text(f"… and {len(rows) - most_rows:,} more, --all shows them"))
     else:
         away = f"which partitions are mirrored is on record on {status.flow.target}, which does not tell"
-        lines.append(_line(away if status.state == "FAILED" else "no partition is mirrored yet"))
+        lines.append(Remark(away if status.state == "FAILED" else "no partition is mirrored yet"))
     return Group(*lines)
 
 
@@ -171,10 +171,6 @@ def duration(seconds: float) -> str:
         if seconds < most:
             return f"{seconds / unit:.0f} {name}"
     return f"{seconds / 86_400:,.0f} days"
-
-
-def _line(text: str, style: str = "") -> Text:
-    return Text(f"  {printable_lines(text)}", style=style)
 
 
 def _with_file(text: str, file: Path) -> str:

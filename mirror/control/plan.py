@@ -19,7 +19,14 @@ from mirror.control.same_offsets import (
     plan_same_offsets,
     read_logs,
 )
-from mirror.control.topics import ClusterTopics, expected_problems, plan_internal_topics, plan_topics, read_both_ends
+from mirror.control.topics import (
+    ClusterTopics,
+    expected_problems,
+    plan_internal_topics,
+    plan_topics,
+    read_both_ends,
+    without_refused,
+)
 from mirror.control.users import missing_users
 from mirror.kafka import coordinator
 from mirror.kafka.appending import Appender
@@ -129,10 +136,14 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
             return FlowPlan(flow, [], [], [], [], problem=problem, enabled=settings.enabled)
         upstream, downstream = read_both_ends(source, target, settings)
         internal = plan_internal_topics(upstream, downstream, settings)
-        planned = [(source.alias, internal.source), (target.alias, internal.target)]
+        planned = [(source, internal.source), (target, internal.target)]
         if settings.enabled:
-            planned.append((target.alias, plan_topics(upstream, downstream, settings)))
-        topics = [{"cluster": alias, **row} for alias, plan in planned for row in plan.rows()]
+            planned.append((target, plan_topics(upstream, downstream, settings)))
+        topics = [
+            {"cluster": cluster.alias, **row}
+            for cluster, plan in planned
+            for row in without_refused(plan, cluster).rows()
+        ]
         if not settings.enabled:
             return FlowPlan(flow, topics, [], [], [], (_HEARTBEATS_ALONE,), enabled=False)
         state = _state(target, clusters[flow.target], settings)

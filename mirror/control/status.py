@@ -86,7 +86,7 @@ def judge_state(
     if run is None:
         return "STOPPED", (_NEVER_RUN, *met)
     if run.state == "STOPPED":
-        return "STOPPED", (*run.reasons, *met)
+        return "STOPPED", (*run.reasons, f"no engine runs it: the last one stopped at {iso_time(run.at_ms)}", *met)
     silent_ms = now_ms - run.at_ms
     if silent_ms > SILENT_AFTER_MS:
         return "STOPPED", (
@@ -366,8 +366,8 @@ def _age(record: Waiting) -> float | None:
 
 def _beside(run: RunReport | None, flow: Flow, problem: str) -> list[str]:
     """Return what was met of the source, unless the engine has told in its own words that it cannot be reached."""
-    told = connection_name(flow, flow.source)
-    return [] if run is not None and any(each.startswith(f"{told}: ") for each in run.reasons) else [problem]
+    told = (f"{connection_name(flow, flow.source)}: ", f"{flow.source} does not answer (")
+    return [] if run is not None and any(each.startswith(told) for each in run.reasons) else [problem]
 
 
 def _is_pause_confirmed(state: FlowState) -> bool:

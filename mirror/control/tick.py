@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from mirror.kafka.answers import ItemResult
 from mirror.kafka.connecting import in_words
 from mirror.kafka.log import NewRecord
 from mirror.kafka.problems import (
@@ -112,8 +111,3 @@ def shortened(texts: Sequence[str]) -> list[str]:
     """Return the first of some texts, each of a length that can be read, and how many more there are."""
     told = [each if len(each) <= _LONGEST_TOLD else f"{each[:_LONGEST_TOLD]}..." for each in texts[:MOST_TOLD]]
     return [*told, f"... and {len(texts) - MOST_TOLD:,} more"] if len(texts) > MOST_TOLD else told
-
-
-def problems_of(results: Sequence[ItemResult], doing: str) -> tuple[str, ...]:
-    """Return the problems among the results of a change, each with what was being done to which item."""
-    return tuple(f"{doing} {result.item}: {result.problem}" for result in results if result.problem is not None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
-from mirror.control.tick import Clock, TickReport, now_ms, problems_of, run_tick
+from mirror.control.tick import Clock, TickReport, now_ms, run_tick
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, NewTopic, Topic
@@ -196,8 +196,8 @@ def create_state_topic(target: Cluster, settings: FlowSettings) -> tuple[bool, t
     return name in target.topics([name]), problems
 
 
-def lacking_brokers(cluster: Cluster, settings: FlowSettings) -> tuple[str, str] | None:
-    """Return which key of a flow that has not begun asks for more replicas than there are brokers, and the problem.
+def lacking_brokers(cluster: Cluster, settings: FlowSettings) -> dict[str, str]:
+    """Return which keys of a flow that has not begun ask for more replicas than there are brokers, and the problems.
 
     What is there already counts as begun: a broker that is down for an hour is no reason not to start.
 
@@ -217,11 +217,12 @@ def lacking_brokers(cluster: Cluster, settings: FlowSettings) -> tuple[str, str]
     ]
     if is_target and any(name == state_topic(settings.flow.source) for name, *_ in missing):
         missing.append(("of every copy", settings.replication_factor, "replication.factor"))
+    found = dict[str, str]()
     for name, factor, key in missing:
         problem = _replication_problem(name, factor, key, here)
         if problem is not None:
-            return key, problem
-    return None
+            found.setdefault(key, problem)
+    return found
 
 
 def apply_plan(plan: TopicPlan, cluster: Cluster) -> tuple[ItemResult, ...]:
@@ -231,6 +232,21 @@ def apply_plan(plan: TopicPlan, cluster: Cluster) -> tuple[ItemResult, ...]:
         *(cluster.grow_partitions({each.topic: each.wanted for each in plan.growths}) if plan.growths else ()),
         *(cluster.alter_configs(plan.config_changes) if plan.config_changes else ()),
     )
+
+
+def without_refused(plan: TopicPlan, cluster: Cluster) -> TopicPlan:
+    """Return a plan in which the topics are blocked that its cluster would not create; asks, and creates nothing.
+
+    For want of rights, for their names, by a policy of the cluster.
+    """
+    results = cluster.create_topics(plan.creates, only_validate=True) if plan.creates else ()
+    refused = {
+        each.item: f"topic {each.item} on {cluster.alias} cannot be created: {each.problem}"
+        for each in results
+        if each.problem is not None
+    }
+    creates = tuple(each for each in plan.creates if each.name not in refused)
+    return replace(plan, creates=creates, blocked={**plan.blocked, **refused})
 
 
 def read_both_ends(
@@ -330,7 +346,7 @@ class TopicConfigsTick:
 
 def _apply(plan: TopicPlan, cluster: Cluster) -> tuple[int, tuple[str, ...]]:
     results = apply_plan(plan, cluster)
-    failures = problems_of(results, f"topic on {cluster.alias}:")
+    failures = [f"topic {each.item} on {cluster.alias}: {each.problem}" for each in results if each.problem is not None]
     return len(results) - len(failures), (*plan.problems, *failures)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from mirror.config.settings import ClusterSettings
@@ -80,9 +80,20 @@ class ClusterNews:
         return self._away_since is not None or self._clock() < self._back_at + _SETTLING_SECONDS
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether it was away when it was last looked at; not if it is just back."""
+        return self._away_since is not None
+
+    @property
     def reason(self) -> str:
         """Why it did not answer, or let nobody in, when that was last told."""
         return self._reason
+
+    @property
+    def words(self) -> str:
+        """That it does not answer, or lets nobody in, and why, as it was last told."""
+        said = "does not let this engine in" if self._is_refused else "does not answer"
+        return f"{self._alias} {said} ({self._reason})"
 
     def begin_away(self, why: Away) -> None:
         """Take in, and tell, that it does not answer, or lets nobody in."""
@@ -91,8 +102,8 @@ class ClusterNews:
                 return
             self._away_since = self._clock() if self._away_since is None else self._away_since
             self._is_refused, self._reason = why.is_refusal, why.reason
-        said = "does not let this engine in" if why.is_refusal else "does not answer"
-        _LOG.warning("%s %s (%s); trying again", self._alias, said, why.reason)
+            words = self.words
+        _LOG.warning("%s; trying again", words)
 
     def look(self) -> None:
         """Find out whether the cluster answers, if somebody wants to know or it did not."""
@@ -143,6 +154,15 @@ class Outages:
         """Tell whether ``alias`` is away, as far as is known by now."""
         news = self._watched.get(alias)
         return news is not None and news.is_known_away
+
+    def is_under_way(self, alias: str) -> bool:
+        """Tell whether ``alias`` is away, as far as is known by now, and not just back."""
+        news = self._watched.get(alias)
+        return news is not None and news.is_under_way
+
+    def under_way(self, aliases: Iterable[str]) -> dict[str, str]:
+        """Return which of some clusters are away, each in the words of the log."""
+        return {alias: self._watched[alias].words for alias in aliases if self.is_under_way(alias)}
 
     def reason(self, alias: str) -> str:
         """Return why ``alias`` is away, as it was told; empty if nobody has met that."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from mirror.control.foreign_records import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
 from mirror.control.tick import MOST_TOLD, now_ms, shortened
 from mirror.copier.work import TaskResult
+from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.model.counts import are, counted
 from mirror.model.flow import Flow
@@ -15,14 +16,25 @@ from mirror.model.partition import TopicPartition
 from mirror.model.state_values import stopped_reason
 
 
-def reasons(runtime: FlowRuntime) -> tuple[str, ...]:
-    """Return everything that is wrong with the flow now, in words for people."""
-    target = runtime.settings.flow.target
+def reasons(runtime: FlowRuntime, outages: Outages = NO_OUTAGES) -> tuple[str, ...]:
+    """Return everything that is wrong with the flow now, in words for people.
+
+    What comes of a cluster that is away is one reason, whoever has met it.
+    """
+    flow = runtime.settings.flow
+    target, away = flow.target, outages.under_way((flow.source, flow.target))
     with runtime.lock:
         said: list[str] = [
             trouble for trouble in (runtime.copy_trouble, runtime.takeover_trouble, runtime.loss) if trouble
         ]
         said += runtime.throttles
+        waiting = {
+            source: next((alias for alias in away if _is_about(alias, reason)), None)
+            for source, reason in runtime.troubles.items()
+        }
+        for alias, words in away.items():
+            who = _named(sorted(source for source, cause in waiting.items() if cause == alias))
+            said.append(f"{words}; for it wait {who}" if who else words)
         said += _taking_over(runtime)
         said += shortened(
             [
@@ -31,9 +43,11 @@ def reasons(runtime: FlowRuntime) -> tuple[str, ...]:
             ]
         )
         said += shortened([stopped_reason(source, reason) for source, reason in sorted(runtime.stopped.items())])
-        said += shortened([f"{sources}: {reason}" for reason, sources in _alike(runtime.troubles).items()])
+        own = {source: reason for source, reason in runtime.troubles.items() if waiting[source] is None}
+        said += shortened([f"{sources}: {reason}" for reason, sources in _alike(own).items()])
         for report in runtime.reports.values():
-            said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
+            if report.unreached not in away:
+                said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
         if runtime.open_gaps:
             said.append(open_gaps_reason(runtime.open_gaps))
         said += shortened(foreign_reasons(runtime.foreign, target, now_ms(), runtime.writers))
@@ -101,7 +115,16 @@ def _alike(reasons: Mapping[TopicPartition, str]) -> dict[str, str]:
     found: dict[str, list[TopicPartition]] = {}
     for source, reason in sorted(reasons.items()):
         found.setdefault(reason, []).append(source)
-    return {
-        reason: f"{sources[0]} (and {len(sources) - 1:,} more)" if len(sources) > 1 else str(sources[0])
-        for reason, sources in found.items()
-    }
+    return {reason: _named(sources) for reason, sources in found.items()}
+
+
+def _named(sources: Sequence[TopicPartition]) -> str:
+    """Return the first of some partitions, and how many more there are; nothing if there are none."""
+    if not sources:
+        return ""
+    return f"{sources[0]} (and {len(sources) - 1:,} more)" if len(sources) > 1 else str(sources[0])
+
+
+def _is_about(alias: str, reason: str) -> bool:
+    """Tell whether what keeps a partition waiting was met on a way to a cluster: it names that first."""
+    return reason.startswith((f"{alias}: ", f"{alias}, broker "))

@@ -117,10 +117,14 @@ class FlowNews:
                 continue
             since = self._met.setdefault(condition, at) + _FAILING_SECONDS
             explained = {alias: self._outages.explain(alias, since) for alias in (flow.source, flow.target)}
-            away = next((alias for alias, is_away in explained.items() if is_away), None)
-            if away is not None:
-                self._waits(away, condition)
-            elif None not in explained.values():
+            # One that is just back explains it only if the other is well.
+            away = next((alias for alias in explained if self._outages.is_under_way(alias)), None)
+            if away is None and None in explained.values():
+                continue
+            cause = away or next((alias for alias, is_explained in explained.items() if is_explained), None)
+            if cause is not None:
+                self._waits(cause, condition)
+            else:
                 own[condition] = reason
         for alias, waited in list(self._waiting_for.items()):
             others = waited & own.keys()

@@ -30,6 +30,7 @@ from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
 from mirror.model.counts import counted
 from mirror.model.leadership import differing_words
+from mirror.model.state_record import state_topic
 from mirror.model.state_values import RunReport, pause_report_record
 
 _LOOK_SECONDS = 0.5
@@ -62,6 +63,7 @@ class FlowLeader:
         self._identity = identity
         self._timeout_seconds = timeout_seconds
         self._log = logger_of(settings.flow)
+        self._outages = outages
         self._news = FlowNews(runtime, outages)
         self._lost = lost
         self._election: Election | None = None
@@ -118,7 +120,9 @@ class FlowLeader:
         if self._election is None:
             is_there, problems = create_state_topic(target, self._settings)
             if not is_there:
-                return 0, problems
+                flow = self._settings.flow
+                unled = f"nothing is copied until {state_topic(flow.source)} can be used on {flow.target}"
+                return 0, (unled, *problems) if problems else ()
             self._election = Election(
                 self._settings.flow,
                 self._settings.target_producer,
@@ -226,7 +230,7 @@ class FlowLeader:
     def _report(self) -> RunReport:
         with self._runtime.lock:
             reasons, notes, stopped = (
-                flow_messages.reasons(self._runtime),
+                flow_messages.reasons(self._runtime, self._outages),
                 flow_messages.notes(self._runtime),
                 flow_messages.first_stopped(self._runtime),
             )

@@ -78,6 +78,8 @@ def same_cluster(flow: Flow, ids: Mapping[str, str]) -> str | None:
 
 
 def _require_brokers(cluster: Cluster, settings: MirrorSettings, flows: Sequence[FlowSettings]) -> None:
+    """Raise `TooFewBrokers` with all keys that ask for more replicas than a cluster has brokers."""
+    file, found = read(settings.path), dict[str, str]()
     for each in flows:
         if cluster.alias not in (each.flow.source, each.flow.target):
             continue
@@ -86,9 +88,11 @@ def _require_brokers(cluster: Cluster, settings: MirrorSettings, flows: Sequence
         except ClusterError:
             # Told as a problem of the flow, once it has begun.
             continue
-        if lacking is not None:
-            key, problem = lacking
-            file = read(settings.path)
+        for key, problem in lacking.items():
             forms = (f"{each.flow}.{key}", key, f"{each.flow.target}.{key}")
             given = next((form for form in forms if file.line_of(form) is not None), key)
-            raise TooFewBrokers(settings.path, file.line_of(given), given, problem)
+            found.setdefault(given, problem)
+    if found:
+        (key, problem), *others = found.items()
+        likewise = f"; likewise {', '.join(other for other, _ in others)}" if others else ""
+        raise TooFewBrokers(settings.path, file.line_of(key), key, f"{problem}{likewise}")

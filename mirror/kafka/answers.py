@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from kafka import errors as client_errors
 
+from mirror.kafka import codes
 from mirror.kafka.problems import AccessDenied, ClusterError
 
 K = TypeVar("K")
@@ -64,6 +65,10 @@ class Answer:
     def problem(self) -> str | None:
         """The error in words, None if there is none."""
         return None if self.code == 0 else spelled(self.code, self.message)
+
+    def needing(self, right: str) -> Answer:
+        """Return the same, which names the ``right`` that is lacking where the broker says only that one is."""
+        return replace(self, message=f"needs {right}") if self.code in codes.DENIED else self
 
 
 LEFT_OUT = Answer(-1, "the broker's answer leaves it out")

@@ -141,7 +141,7 @@ class Channel:
             return True
         if code == codes.UNKNOWN_TOPIC:
             return False
-        raise BrokerRefused(f"{self.alias}: topic {topic}", kafka.errors.for_code(code))
+        raise BrokerRefused(f"{self.alias}: topic {topic}", kafka.errors.for_code(code), "Describe on the topic")
 
     def learn_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Ask, in one request, who leads those of ``partitions`` whose leader is not known."""
@@ -295,7 +295,7 @@ class Channel:
                 if code:
                     self._leaders.pop(partition, None)
                     problems[partition] = BrokerRefused(
-                        f"{self.alias}: {what} of {partition}", kafka.errors.for_code(code)
+                        f"{self.alias}: {what} of {partition}", kafka.errors.for_code(code), "Describe on the topic"
                     )
                 else:
                     found[partition] = answer
@@ -328,7 +328,8 @@ class Channel:
         except WaitTimeout:
             answer = self.call(request)
         if answer.error_code:
-            raise BrokerRefused(f"{self.alias}: a producer id", kafka.errors.for_code(answer.error_code))
+            needed = "IdempotentWrite on the cluster, or Write on a topic"
+            raise BrokerRefused(f"{self.alias}: a producer id", kafka.errors.for_code(answer.error_code), needed)
         return Producer(answer.producer_id, answer.producer_epoch)
 
     def call(self, request: Any, node: int | None = None) -> Any:
@@ -446,21 +447,28 @@ class Channel:
         servers = list(self._arguments["bootstrap_servers"])
         random.shuffle(servers)
         servers.sort(key=lambda server: server != self._answered)
-        reasons, is_refused = [], False
+        reasons, is_refused = dict[str, str](), False
         for server in servers:
             try:
                 self._knock(server)
                 answering = self._bootstrap_at(server)
             except kafka.errors.KafkaTimeoutError as error:
                 # The library does not tell what has failed again and again.
-                reasons.append(f"{server}: {diagnosed(server, self._arguments) or self._said(error)}")
+                reasons[server] = diagnosed(server, self._arguments) or self._said(error)
             except (kafka.errors.KafkaError, OSError, ValueError) as error:
-                reasons.append(f"{server}: {self._said(error)}")
+                reasons[server] = self._said(error)
                 is_refused = is_refused or is_refusal(error)
             else:
                 self._answered = server
                 return answering
-        raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}", self.alias, is_refusal=is_refused)
+        raise ConnectionFailed(f"{self.alias}: {self._of_each(reasons)}", self.alias, is_refusal=is_refused)
+
+    def _of_each(self, reasons: Mapping[str, str]) -> str:
+        """Return why each server lets nobody in: what several say, once."""
+        by_reason: dict[str, list[str]] = {}
+        for server in self._arguments["bootstrap_servers"]:
+            by_reason.setdefault(reasons[server], []).append(server)
+        return "; ".join(f"{', '.join(servers)}: {reason}" for reason, servers in by_reason.items())
 
     def _knock(self, server: str) -> None:
         """See that a server accepts connections; kafka-python would try a dead one until its time is up."""

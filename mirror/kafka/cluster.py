@@ -87,14 +87,19 @@ class Cluster(GroupRequests):
             ]
             response = self.send(DescribeConfigsRequest(resources=resources))
             return {
-                result.resource_name: Answer(result.error_code, result.error_message, config_entries(result))
+                result.resource_name: Answer(result.error_code, result.error_message, config_entries(result)).needing(
+                    "DescribeConfigs on the topic"
+                )
                 for result in response.results
             }
 
         return found_of(self._settle("reading the settings of topics", names, ask))
 
-    def create_topics(self, topics: Sequence[NewTopic]) -> list[ItemResult]:
-        """Create topics; a created one is visible, with leaders, on return. One that exists already is not changed."""
+    def create_topics(self, topics: Sequence[NewTopic], *, only_validate: bool = False) -> list[ItemResult]:
+        """Create topics; a created one is visible, with leaders, on return. One that exists already is not changed.
+
+        With ``only_validate`` nothing is created: the cluster says what it would refuse.
+        """
         by_name = {topic.name: topic for topic in topics}
 
         def ask(names: Sequence[str]) -> dict[str, Answer]:
@@ -115,15 +120,18 @@ class Cluster(GroupRequests):
                         for name in names
                     ],
                     timeout_ms=self._timeout_ms,
-                    validate_only=False,
+                    validate_only=only_validate,
                 ),
                 self.controller_id(),
             )
-            return {topic.name: Answer(topic.error_code, topic.error_message) for topic in response.topics}
+            needed = "Create on the topic, or on the cluster"
+            return {
+                topic.name: Answer(topic.error_code, topic.error_message).needing(needed) for topic in response.topics
+            }
 
         answers = self._settle("creating topics", by_name, ask)
         created = {name: by_name[name].partitions for name, answer in answers.items() if answer.code == 0}
-        invisible = self._await_leaders(created)
+        invisible = {} if only_validate else self._await_leaders(created)
         return [
             ItemResult(name, existed=True)
             if answer.code == _TOPIC_ALREADY_EXISTS
@@ -157,7 +165,10 @@ class Cluster(GroupRequests):
                 ),
                 self.controller_id(),
             )
-            return {result.name: Answer(result.error_code, result.error_message) for result in response.results}
+            return {
+                result.name: Answer(result.error_code, result.error_message).needing("Alter on the topic")
+                for result in response.results
+            }
 
         answers = self._settle("adding partitions", counts, ask)
         invisible = self._await_leaders({name: counts[name] for name, answer in answers.items() if answer.code == 0})
@@ -198,7 +209,10 @@ class Cluster(GroupRequests):
                 ),
                 self.controller_id(),
             )
-            return {each.resource_name: Answer(each.error_code, each.error_message) for each in response.responses}
+            return {
+                each.resource_name: Answer(each.error_code, each.error_message).needing("AlterConfigs on the topic")
+                for each in response.responses
+            }
 
         return item_results(self._settle("changing settings of topics", changes, ask))
 

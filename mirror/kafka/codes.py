@@ -55,6 +55,11 @@ def name(code: int) -> str:
     return str(kafka.errors.for_code(code).__name__).removesuffix("Error")
 
 
+def lacking(code: int, right: str) -> str:
+    """Return what is said behind an error's name: the ``right`` that is lacking, if one is; else nothing."""
+    return f" (needs {right})" if code in DENIED else ""
+
+
 def is_retriable(code: int) -> bool:
     """Whether the same request may succeed later."""
     return code in _MAY_PASS or bool(getattr(kafka.errors.for_code(code), "retriable", False))

@@ -282,6 +282,15 @@ def explained(error: BaseException, arguments: Mapping[str, Any]) -> str | None:
     return str(error.args[0]) if isinstance(error, TlsFailed) else None
 
 
+def _of_a_broker(error: BaseException) -> str:
+    """Say which broker is meant: while one is down the others of its cluster may well be connected."""
+    node = error.args[0] if error.args else None
+    if not isinstance(node, int):
+        return "no broker of it is connected"
+    how = "there" if isinstance(error, kafka.errors.UnknownBrokerIdError) else "connected"
+    return f"its broker {node} is not {how}"
+
+
 def in_words(error: BaseException) -> str:
     """Return what an error of the network or of the library says, in words for people: no class names, no numbers."""
     text = " ".join(str(error).split())
@@ -293,7 +302,7 @@ def in_words(error: BaseException) -> str:
         words = _of_the_system(error.errno) or error.strerror or text or "the connection failed"
         return f"{words}: {error.filename}" if error.filename else words
     if isinstance(error, kafka.errors.NodeNotReadyError | kafka.errors.UnknownBrokerIdError):
-        return "no broker of it is connected"
+        return _of_a_broker(error)
     if not isinstance(error, kafka.errors.KafkaError):
         return text or type(error).__name__
     said = " ".join(map(str, error.args))

@@ -162,7 +162,8 @@ class LogReader:
         )
 
     def _refusal(self, error: type[BaseException]) -> BrokerRefused:
-        return BrokerRefused(f"{self._channel.alias}: fetch of {self._partition} at {self.position}", error)
+        what = f"{self._channel.alias}: fetch of {self._partition} at {self.position}"
+        return BrokerRefused(what, error, "Read on the topic")
 
 
 def read_batches(
@@ -370,6 +371,7 @@ class LogWriter:
             raise BrokerRefused(
                 f"{self._channel.alias}: append to {address} {answer.message}".rstrip(),
                 kafka.errors.for_code(answer.error),
+                "Write on the topic",
             )
         return answer.base_offset
 

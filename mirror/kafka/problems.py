@@ -36,10 +36,11 @@ class LeaderUnknown(KafkaProblem):
 class BrokerRefused(KafkaProblem):
     """A broker answered a request with an error: ``what`` was asked, ``error`` is kafka-python's class for it."""
 
-    def __init__(self, what: str, error: type[BaseException]) -> None:
-        """Name what was asked and the protocol error."""
+    def __init__(self, what: str, error: type[BaseException], right: str = "") -> None:
+        """Name what was asked and the protocol error, and if rights are lacking the ``right`` it takes."""
         code = getattr(error, "errno", None)
-        super().__init__(f"{what}: {error.__name__ if code is None else codes.name(code)}")
+        needs = codes.lacking(code, right) if right and code is not None else ""
+        super().__init__(f"{what}: {error.__name__ if code is None else codes.name(code)}{needs}")
         self.what = what
         self.error = error
 

@@ -306,6 +306,39 @@ def test_the_plan_shows_what_would_be_done_and_does_nothing(
     assert f"{SOURCE}.{name}" not in stage.target.topics()
 
 
+def test_the_plan_names_the_topics_that_its_user_may_not_create_and_the_right_for_that(
+    stage: Stage, secured: dict[str, EmbeddedCluster], unique: Unique, tmp_path: Path
+) -> None:
+    """It said that all would be created, and the engine copied nothing; validated only: no topic appears."""
+    name, user, west = unique("orders"), unique("mirror"), secured[TARGET]
+    stage.source.create_topics([NewTopic(name, 2, 1)])
+    users.add_user(west.bootstrap_servers, user, "secret")
+    wait_until(lambda: user in scram_users(stage.target), "the user", timeout_seconds=60)
+    rights = tuple(acl(f"ALLOW {right}", "*", user) for right in ("READ", "DESCRIBE_CONFIGS"))
+    assert set(create_acls(stage.target, rights).values()) == {None}
+    has(stage.target, *rights)
+    login = users.client_properties(west.secured_servers, user, "secret")
+    login.pop("bootstrap.servers")
+    more = f"east->west.enabled = true\ntopics = {name}\nsync.topic.acls.enabled = false\n"
+    more += "".join(f"west.{key} = {value}\n" for key, value in login.items())
+    file = write(tmp_path / "p", secured[SOURCE].bootstrap_servers, west.secured_servers, more)
+    before = set(stage.target.topics())
+    done = in_process("plan", str(file), "--flow", "east->west", "--json")
+    assert done.returncode == 1, done.stderr
+    (plan,) = json.loads(done.stdout)["flows"]
+    refused = {row["topic"]: row["detail"] for row in plan["topics"] if row["action"] == "problem"}
+    assert refused[f"{SOURCE}.{name}"] == (
+        f"topic {SOURCE}.{name} on {TARGET} cannot be created: TOPIC_AUTHORIZATION_FAILED: needs Create on the topic, "
+        "or on the cluster"
+    )
+    assert set(stage.target.topics()) == before
+    may = acl("ALLOW CREATE", "*", user)
+    assert set(create_acls(stage.target, [may]).values()) == {None}
+    has(stage.target, may)
+    assert in_process("plan", str(file), "--flow", "east->west", "--json").returncode == 0
+    assert set(stage.target.topics()) == before
+
+
 def test_users_and_quotas_of_the_source(stage: Stage, secured: dict[str, EmbeddedCluster], unique: Unique) -> None:
     """Kafka tells no passwords, so who is missing is a problem; quotas go over, but not into what others have set."""
     user = unique("ann")

@@ -153,7 +153,7 @@ def test_what_the_target_refuses_is_in_the_report_and_the_rest_is_done(
     tick = TopicsTick(east, west, far)
     (problem,) = tick.tick().problems
     assert tick.side_topics_are_there
-    assert problem.startswith(f"topic on west: east......{long}: INVALID_TOPIC")
+    assert problem.startswith(f"topic east......{long} on west: INVALID_TOPIC")
     assert f"east......{good}" in west.topics()
 
 

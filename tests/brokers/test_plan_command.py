@@ -60,6 +60,21 @@ def test_more_replicas_than_brokers_is_told_before_anything_is_created(
         assert "problem" in planned.stdout
 
 
+def test_all_keys_that_ask_for_too_many_replicas_are_named_at_once(east_west: Lab, tmp_path: Path) -> None:
+    """The file of the README on clusters of one broker was refused four times, each time with another key."""
+    ends = {"shop12": address(east_west, "east"), "copy12": address(east_west, "west")}
+    file = write_file(tmp_path, ends, "topics = none", "emit.heartbeats.enabled = false")
+    file.write_text(file.read_text().replace("= 1\n", "= 2\n"))
+    done = mirror("run", str(file))
+    assert done.returncode == 2, done.stderr
+    first, likewise = done.stderr.split("; likewise ")
+    assert re.search(r"factor: topic \S+ on copy12 needs replication factor 2, but the cluster has 1 broker", first)
+    wanted = ("checkpoints.topic.", "offset.storage.", "")
+    assert sorted([first.split(": ")[1], *likewise.strip().split(", ")]) == [
+        f"{each}replication.factor" for each in wanted
+    ]
+
+
 def test_the_file_of_the_readme_is_planned_as_it_is_printed(east_west: Lab, tmp_path: Path) -> None:
     """But for the addresses, and for the replicas that these clusters of one broker cannot hold."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()

@@ -98,7 +98,7 @@ def test_an_engine_starts_while_another_cluster_is_away_and_copies_what_it_can(
             "what waits for the dead cluster to be told",
             timeout_seconds=60,
             until=lambda seen: (
-                any("connection of south->west to south" in reason for reason in seen["south->west"][1])
+                any("south does not answer" in reason for reason in seen["south->west"][1])
                 and seen[f"{alias}->west"] == ("RUNNING", [])
             ),
         )

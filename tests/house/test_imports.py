@@ -151,7 +151,6 @@ MAY_IMPORT["commands"] = {
     "monitoring",
     "wait_lines",
     "waiting",
-    "escaping",
     "legacy",
     "signals",
     "tables",

@@ -233,10 +233,24 @@ def test_a_plan_begins_with_its_problems_and_fails(monkeypatch: pytest.MonkeyPat
     assert max(map(len, text.splitlines())) <= width
     assert text.index("problem") < text.index("create")
     assert text.splitlines()[-1] == "… and 11 more, --all shows them"
-    for word in ("cluster", "topic", "action", "detail"):
-        assert word in text
+    for word in ("cluster", "action", "detail", f"east.{LONG}"):
+        assert word in text.replace("\n", "")
     monkeypatch.setattr(replication, "plan_flow", lambda *_: FlowPlan(FLOW, [create], [], [], []))
     assert shown(monkeypatch, width, found, "plan", str(file), "--flow", "east->west")[0] == 0
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_a_plan_says_of_a_topic_can_be_copied_and_names_it_once(
+    monkeypatch: pytest.MonkeyPatch, file: Path, width: int
+) -> None:
+    """In 80 columns both the topic and the key that is to be set were broken, and the topic was there twice."""
+    topic, key = "mm2-offset-syncs.west.internal", "offset-syncs.topic.replication.factor=1"
+    detail = f"topic {topic} on east needs replication factor 2, but the cluster has 1 broker: set {key}"
+    planned = FlowPlan(FLOW, [{"cluster": "east", "topic": topic, "action": "problem", "detail": detail}], [], [], [])
+    monkeypatch.setattr(replication, "plan_flow", lambda *_: planned)
+    _, text = shown(monkeypatch, width, FlowStatus(FLOW, "RUNNING", (), ()), "plan", str(file), "--flow", "east->west")
+    assert (text.count(topic), text.count(key)) == (1, 1), text
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_a_flow_that_the_file_does_not_enable_is_not_told_to_change_nothing(
@@ -316,6 +330,23 @@ def test_what_was_not_compared_is_not_counted(monkeypatch: pytest.MonkeyPatch, f
     assert "not compared" in row
     assert f"orders-0: {why}" in text
     assert "no record" not in text
+
+
+def test_what_is_the_same_of_many_partitions_is_told_once(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """Without the module of its transform a verification said so anew of each partition."""
+    unread = tuple(
+        PartitionEquivalence(
+            *(TopicPartition("orders", number), TopicPartition("east.orders", number), *[0] * 7, None),
+            f"east orders-{number} was not read to the end: no module mask{'!' if number == 7 else ''}",
+        )
+        for number in range(8)
+    )
+    monkeypatch.setattr(verify, "verify_flow", lambda *_, **__: Equivalence(unread))
+    _, text = shown(monkeypatch, 120, FlowStatus(FLOW, "RUNNING", (), ()), "verify", str(file))
+    assert [line for line in text.splitlines() if "was not read" in line] == [
+        "orders-0 (and 6 more): east orders-0 was not read to the end: no module mask",
+        "orders-7: east orders-7 was not read to the end: no module mask!",
+    ]
 
 
 def test_to_move_no_group_at_all_is_no_success(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:

@@ -29,6 +29,20 @@ def printed(print_with: Callable[[Console], None]) -> str:
     return stream.getvalue()
 
 
+def test_a_remark_goes_on_further_in_and_no_word_of_it_is_broken() -> None:
+    """In 80 columns reasons that went on at the margin could not be told from one another."""
+    out = terminal.console(width=30)
+    out.file = stream = io.StringIO()
+    out.print(terminal.Remark("orders-0 is stopped: the transform mask failed [/prod]"))
+    out.print(terminal.Remark("note: a"))
+    assert [line.rstrip() for line in stream.getvalue().splitlines()] == [
+        "  orders-0 is stopped: the",
+        "    transform mask failed",
+        "    [/prod]",
+        "  note: a",
+    ]
+
+
 @given(OF_OTHERS)
 def test_a_line_a_cell_a_header_and_a_title_are_printed_as_they_are(text: str) -> None:
     table = Table(title=text)

@@ -122,6 +122,20 @@ def test_a_source_that_the_engine_has_told_to_be_away_is_not_told_a_second_time(
         assert observer.look().reasons == ("east: east:9092: connection refused",)
 
 
+def test_an_outage_that_the_engine_has_told_in_the_words_of_its_log_is_not_told_a_second_time(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(alias: str, *_: object, **__: object) -> None:
+        raise ConnectionFailed(f"{alias}: east:9092: connection refused", alias)
+
+    monkeypatch.setattr(status, "Channel", away)
+    told = "east does not answer (east:9092: connection refused); for it wait orders-0"
+    state = FlowState(run=RunReport("DEGRADED", (told,), int(time.time() * 1000)))
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, {Flow("east", "west")}) as (observer,):
+        assert observer.look().reasons == (told,)
+
+
 def test_the_worst_partitions_come_first() -> None:
     def one(partition: int, lag: int | None, gaps: int = 0, stopped: str | None = None) -> PartitionStatus:
         return PartitionStatus("orders", partition, 1, 1, 1, lag, None, gaps=gaps, stopped=stopped)
@@ -420,6 +434,14 @@ def test_a_flow_runs_only_once_an_epoch_has_reported(
 ) -> None:
     run = RunReport(state, reasons, 1_000_000)
     assert judge_state(run, 1_000_000 + age_ms, ())[0] == judged
+
+
+def test_a_flow_that_was_stopped_in_order_says_since_when_no_engine_runs_it() -> None:
+    """STOPPED stood there alone: whoever had not stopped it had to guess."""
+    assert judge_state(RunReport("STOPPED", (), 1_000_000), 9_000_000, ("a gap",)) == (
+        "STOPPED",
+        ("no engine runs it: the last one stopped at 1970-01-01T00:16:40Z", "a gap"),
+    )
 
 
 def test_a_flow_of_which_something_is_paused_is_paused_if_nothing_is_wrong_and_an_engine_runs() -> None:

@@ -122,7 +122,9 @@ def test_a_source_that_refuses_to_be_read_is_told_and_asked_again(two: Copying) 
     two.world.after(1.0, partial(two.source().refuse_fetch, 0))
     two.epoch(4.0)
     assert two.copy().values() == two.copy(PAID).values() == [b"0", b"1"]
-    assert two.driver.troubles() == ["the source refuses to read orders-0: TopicAuthorizationFailed"]
+    assert two.driver.troubles() == [
+        "the source refuses to read orders-0: TopicAuthorizationFailed (needs Read on the topic)"
+    ]
     assert two.driver.troubles(PAID) == []
     assert two.driver.told[-1] == ({}, set())
 

@@ -390,7 +390,7 @@ def test_a_state_topic_that_refuses_is_told_of_every_partition_and_stops_no_copy
     assert two.copy().values() == [b"0", b"1"]
     said = (
         "what the flow writes down in mirror-state.east-0 on the target is not acknowledged: the target answers "
-        "TopicAuthorizationFailed as the test wants"
+        "TopicAuthorizationFailed as the test wants (needs Write on the topic)"
     )
     assert two.driver.troubles() == two.driver.troubles(PAID) == [said]
     assert results[ORDERS].trouble == results[PAID].trouble == said

@@ -151,6 +151,24 @@ def test_what_waits_for_a_cluster_that_is_away_is_one_line_and_the_end_another(
     ], "the cluster itself is back"
 
 
+def test_the_cluster_that_is_away_is_told_and_not_the_one_that_has_just_come_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Ten seconds after the source was back the target was gone: "the copy waits for east", for half a minute."""
+    east, west = (ClusterNews(alias, lambda: None, lambda: watched.now) for alias in ("east", "west"))
+    watched = Watched(caplog, Outages({"east": east, "west": west}))
+    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    watched.look()
+    east.begin_away(Away("e:1: connection refused"))
+    watched.now = 30.0
+    east.look()
+    watched.now = 40.0
+    watched.runtime.take_trouble(ORDERS[0], "west: connection refused")
+    assert watched.look() == [], "whether west is away is found out first"
+    west.begin_away(Away("w:1: connection refused"))
+    assert watched.look() == ["WARNING the copy waits for west"]
+
+
 def test_a_flow_that_has_not_begun_waits_for_a_source_that_lets_nobody_in_and_is_reminded_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -171,6 +189,27 @@ def test_a_flow_that_has_not_begun_waits_for_a_source_that_lets_nobody_in_and_is
     east.look()
     told.now += 15
     assert told.look() == ["INFO the copy no longer waits for east"]
+
+
+def test_an_outage_is_one_reason_of_the_report_whoever_has_met_it(caplog: pytest.LogCaptureFixture) -> None:
+    """`mirror status` told one refused connection four times, in four ways."""
+    east = ClusterNews("east", lambda: None)
+    watched = Watched(caplog, Outages({"east": east}))
+    runtime, refused = watched.runtime, "connecting to e:1: connection refused"
+    for source in ORDERS[:3]:
+        runtime.take_trouble(source, "east: e:1: connection refused")
+    runtime.take_trouble(ORDERS[3], "west, broker 2: connection refused")
+    for name in ("topics", "partitions"):
+        runtime.keep(TickReport(f"{name} east->west", 1, 0, (f"cluster east: {refused}",), unreached="east"))
+    runtime.keep(TickReport("checkpoints east->west", 1, 0, ("group a: refused",)))
+    outages = Outages({"east": east})
+    assert len(flow_messages.reasons(runtime, outages)) == 5, "whether it is away is not known yet"
+    east.begin_away(Away("e:1: connection refused"))
+    assert flow_messages.reasons(runtime, outages) == (
+        "east does not answer (e:1: connection refused); for it wait orders-0 (and 2 more)",
+        "orders-3: west, broker 2: connection refused",
+        "checkpoints east->west: group a: refused",
+    )
 
 
 def test_a_cluster_that_answers_explains_nothing(caplog: pytest.LogCaptureFixture) -> None:

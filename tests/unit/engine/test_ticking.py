@@ -39,6 +39,24 @@ def test_problems_and_notes_are_told_once_and_a_recovery_too(caplog: pytest.LogC
     ]
 
 
+def test_a_problem_that_stays_is_told_again_every_five_minutes(caplog: pytest.LogCaptureFixture) -> None:
+    """A flow that nobody led for want of rights had four lines of log, and then none for hours."""
+    ticking = Ticking(lambda _: None, EAST_WEST)
+    for second in range(0, 11 * 60, 5):
+        ticking.once(lambda at=second * 1000: TickReport("leader east->west", at, 0, ("no right", "no other")))  # type: ignore[misc]
+    for second in (660, 665):
+        ticking.once(lambda at=second * 1000: TickReport("leader east->west", at, 1))  # type: ignore[misc]
+    ticking.once(lambda: TickReport("leader east->west", 2_000_000, 0, ("no right",)))
+    assert caplog.messages == [
+        "leader: no right",
+        "leader: no other",
+        "leader: for 5 min now: no right (and 1 more)",
+        "leader: for 10 min now: no right (and 1 more)",
+        "leader: recovered",
+        "leader: no right",
+    ]
+
+
 def test_of_very_many_problems_the_first_are_told_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:
     problems = tuple(f"group {number}: refused" for number in range(10_000))
     kept: list[TickReport] = []

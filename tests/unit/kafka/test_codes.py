@@ -53,6 +53,11 @@ def test_what_a_coordinator_will_be_able_to_do_later() -> None:
     assert named("CoordinatorNotAvailable", "NotCoordinator") == set(codes.COORDINATOR_MOVED)
 
 
+def test_a_right_that_is_lacking_is_named_and_no_other_error_asks_for_one() -> None:
+    assert codes.lacking(29, "Write on the topic") == " (needs Write on the topic)"
+    assert codes.lacking(19, "Write on the topic") == ""
+
+
 def test_what_begins_a_fetch_session_anew() -> None:
     """KIP-227: not found, another epoch, and a topic id that the session has otherwise."""
     assert named("FetchSessionIdNotFound", "InvalidFetchSessionEpoch") | {106} == set(codes.FETCH_SESSION_ERRORS)

@@ -15,8 +15,8 @@ from mirror.kafka.problems import BrokerRefused, ClusterUnreachable, ConnectionF
         (ConnectionFailed("west, broker 1: connection refused", "west"), "west, broker 1: connection refused"),
         (LeaderUnknown("west: orders-0 has no leader"), "west: orders-0 has no leader"),
         (
-            BrokerRefused("west: fetch of orders-0 at 5", kafka.errors.TopicAuthorizationFailedError),
-            "west: fetch of orders-0 at 5: TopicAuthorizationFailed",
+            BrokerRefused("west: fetch of orders-0", kafka.errors.TopicAuthorizationFailedError, "Read on the topic"),
+            "west: fetch of orders-0: TopicAuthorizationFailed (needs Read on the topic)",
         ),
         (
             ClusterUnreachable("west", "w:1", "w:1: connection refused"),
