@@ -32,7 +32,7 @@ from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, ProbeRow, probe_
 from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
 from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
-from mirror.recovery.seen_at_work import Placed, first_write, idle_groups
+from mirror.recovery.seen_at_work import Placed, first_write, gone_on, idle_groups
 from mirror.recovery.state_followers import StateFollowers
 from mirror.same_offsets.chain import producer_of
 
@@ -209,6 +209,11 @@ class ClusterEnds:
         """See `FlowEnds`."""
         with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
             return idle_groups(target, groups, placed)
+
+    def gone_on(self, placed: Placed) -> Sequence[str]:
+        """See `FlowEnds`."""
+        with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
+            return gone_on(target, placed)
 
     def of_groups(self, pattern: str) -> ClusterEnds:
         """See `FlowEnds`."""

@@ -277,6 +277,26 @@ def test_a_process_may_be_killed_anywhere_and_the_next_one_ends_in_the_same_stat
         assert moments(directory) == moments(tmp_path / "whole"), (number, "the timeline has all that was proven")
 
 
+@pytest.mark.parametrize(("elsewhere", "wanted"), [(9, 7), (None, 7), (3, 3)])
+def test_a_group_that_others_have_moved_before_the_start_is_moved_again_unless_it_only_reads_again(
+    tmp_path: Path, elsewhere: int | None, wanted: int
+) -> None:
+    """Killed before the point of no return; then somebody sets the group on, deletes its position, or sets it back."""
+    world, directory = World(), tmp_path / "run"
+    whole = list(steps(world, directory))
+    directory.mkdir()
+    journal = Journal(directory / "journal.jsonl")
+    start = [each.is_point_of_no_return for each in whole].index(True)
+    carry_out(whole[:start], journal, goes_back=False)
+    assert world.groups[WEST] == {"audit": 7}
+    world.groups[WEST] = {} if elsewhere is None else {"audit": elsewhere}
+    results = carry_out(whole, journal, goes_back=True)
+    assert verdict(results) is Verdict.PASS
+    assert world.groups[WEST] == {"audit": wanted}
+    (groups,) = [each for each in results if each.name == "groups"]
+    assert groups.was_proven is (wanted == elsewhere)
+
+
 def test_a_failback_that_ended_before_it_had_said_so_takes_nothing_that_others_have_put_on_record(
     tmp_path: Path,
 ) -> None:
