@@ -48,20 +48,24 @@ class Ended:
     said: str
 
 
-def ended_at_each_write(argv: tuple[str, ...], directory: Path, by: signal.Signals = signal.SIGKILL) -> Iterator[Ended]:
+def ended_at_each_write(
+    argv: tuple[str, ...], directory: Path, by: signal.Signals = signal.SIGKILL, *, inside: Path = Path()
+) -> Iterator[Ended]:
     """Yield a command's processes, one after the other, up to the first that no signal has ended.
 
     Parameters
     ----------
     directory
         in which it is kept at which writes they have ended.
+    inside
+        the directory in which the command works.
     """
     directory.mkdir(exist_ok=True)
     kept, said = directory / "writes", directory / "said"
     kept.touch()
     while True:
         before = kept.read_text().splitlines()
-        process = _FORKS.Process(target=_carry_out, args=(argv, kept, said, by))
+        process = _FORKS.Process(target=_carry_out, args=(argv, kept, said, by, inside.absolute()))
         process.start()
         process.join(_SECONDS)
         if process.is_alive():
@@ -73,7 +77,8 @@ def ended_at_each_write(argv: tuple[str, ...], directory: Path, by: signal.Signa
             return
 
 
-def _carry_out(argv: tuple[str, ...], kept: Path, said: Path, by: signal.Signals) -> None:
+def _carry_out(argv: tuple[str, ...], kept: Path, said: Path, by: signal.Signals, inside: Path) -> None:
+    os.chdir(inside)
     with said.open("w") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
