@@ -143,7 +143,7 @@ def refused(facts: Facts) -> Iterator[Difference]:
 
 def set_back(facts: Facts) -> Iterator[Difference]:
     """A checkpoint ahead of its group, which was set back on the source: it would pass what it is to read again."""
-    checkpoints = seen(facts.groups.checkpoints)
+    checkpoints = seen(facts.groups.checkpoints_before)
     for each in _positions(facts):
         known = checkpoints.get(_key(each))
         if known is not None and known.upstream > each.upstream and _is_live(facts):

@@ -376,7 +376,7 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
     (
         "group-set-back",
         LOSES,
-        groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 45, 45)}),
+        groups(checkpoints_before={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 45, 45)}),
         "billing, east.orders-0",
         "--apply",
     ),
@@ -524,7 +524,8 @@ def without_second(known: Facts) -> Facts:
 
 def group_at(upstream: int) -> Change:
     """The last checkpoint of the group, which stands at 40."""
-    return groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, upstream, upstream)})
+    said = {(GROUP, COPIED): Checkpoint(GROUP, COPIED, upstream, upstream)}
+    return groups(checkpoints=said, checkpoints_before=said)
 
 
 BEHIND = partition(lag_records=60, lag_seconds=1.0)
@@ -566,6 +567,12 @@ JUST: list[tuple[str, Impact, Change]] = [
 
 
 @pytest.mark.parametrize(("rule", "impact", "change"), JUST, ids=[each[0] for each in JUST])
+def test_a_group_that_has_gone_on_since_its_position_was_read_was_not_set_back() -> None:
+    """Its newest checkpoint is ahead of the position that was read before."""
+    known = groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 41, 41)})(facts())
+    assert not [each for rule in RULES if rule.id == "group-set-back" for each in rule.find(known)]
+
+
 def test_one_too_many_is_found(rule: str, impact: Impact, change: Change) -> None:
     assert [each.impact for each in only(change, rule)] == [impact]
 
