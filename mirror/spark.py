@@ -21,9 +21,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyspark
+from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -172,7 +174,7 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
             streams = {"stdout": output, "stderr": output, "start_new_session": True}
             # It hands them over as arguments of a process, which everybody may read.
             open_ones = conf_of({key: value for key, value in chosen.items() if not is_secret(key)})
-            gateway = launch_gateway(open_ones, popen_kwargs=streams)
+            gateway = _launched(open_ones, streams)
         context = SparkContext(conf=conf_of(chosen), gateway=gateway)
         if not is_local(master):
             _ship(context, archives, modules)
@@ -184,6 +186,24 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
         raise SparkDidNotStart(
             f"Spark's JVM did not start ({error}); is Java 17 or later on the path? Its log is {log}:\n{last_lines}"
         ) from error
+
+
+def _launched(conf: SparkConf, streams: Mapping[str, Any]) -> JavaGateway:
+    """Return the gateway to a JVM that is started; if that is interrupted, nothing is left of it.
+
+    PySpark takes away the folder to which the JVM is about to write its address: that one would fail, and never come to
+    look whether its standard input has ended.
+    """
+    before = {each.pid for each in psutil.Process().children()}
+    try:
+        return launch_gateway(conf, popen_kwargs=dict(streams))
+    except BaseException:
+        for child in psutil.Process().children():
+            with suppress(psutil.Error):
+                if child.pid not in before and any("spark" in part for part in child.cmdline()):
+                    child.kill()
+                    child.wait()
+        raise
 
 
 def _socket_settings(folders: Sequence[Path]) -> dict[str, str]:

@@ -46,7 +46,6 @@ _HEARTBEATS_ALONE = (
     "not enabled in the file: nothing is copied; as in MirrorMaker it has heartbeats, unless "
     "emit.heartbeats.enabled = false"
 )
-_UNMADE = ("copies with the source's offsets are planned only: mirror run makes none yet and ends with exit code 2",)
 # No flow has as many tasks, nor has given up as many transactional ids.
 _UNUSED_TASK = 1_000_000
 
@@ -200,7 +199,7 @@ def _offsets(
         pads=any(row.get("to pad", "0") != "0" and not row["detail"] for row in rows),
         writes_many=writes_many,
     )
-    return rows, (*_UNMADE, *rights)
+    return rows, rights
 
 
 def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, ...]:
