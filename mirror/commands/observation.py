@@ -373,6 +373,15 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         markup=False,
         highlight=False,
     )
+    if waiting := found["uncopied"]:
+        most = max(waiting, key=lambda each: each["offsets"])
+        amount = counted(sum(each["offsets"] for each in waiting), "offset")
+        out.print(
+            f"Not copied when this began, and so not compared: {amount} of {counted(len(waiting), 'partition')}, most "
+            f"in {most['topic']}-{most['partition']} ({most['offsets']:,}); mirror status says why.",
+            markup=False,
+            highlight=False,
+        )
 
 
 def _told_of(partitions: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -125,7 +125,7 @@ def plan(
             _print_explained(explain_file(file), as_json=as_json)
             return
         chosen = [flow_meant(settings, flow)] if flow else settings.flows
-        found = [plan_flow(each, settings.clusters) for each in chosen]
+        found = [plan_flow(each, settings.clusters, settings.back_of(each.flow)) for each in chosen]
     if as_json:
         print_json({"ignored": list(settings.ignored), "flows": [one.as_json() for one in found]})
     else:

@@ -215,6 +215,10 @@ class FlowSettings:
             return None
         return wanted.pad_limit
 
+    def keeps_name_and_offsets(self, topic: str) -> bool:
+        """Tell whether the copy of ``topic``, a name on the source, has its name and is to have its offsets."""
+        return self.pad_limit(topic) is not None and self.keeps_name(topic)
+
     def is_alone(self, topic: str) -> bool:
         """Tell whether nobody but this flow writes to the copy of ``topic``: it has a name of the policy's making."""
         return self.copy_of(topic) == self.policy.format_remote_topic(self.flow.source, topic) != topic

@@ -13,6 +13,7 @@ from mirror.control.flow_log import FlowLog
 from mirror.control.quotas import QuotaAction, plan_quotas
 from mirror.control.routes import plan_routes
 from mirror.control.same_offsets import (
+    begun_copies,
     compacted,
     copies_with_same_offsets,
     needed_rights,
@@ -118,8 +119,10 @@ class FlowPlan:
         return self.problem if self.problem is not None or not found else f"{found[0]}{more}"
 
 
-def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -> FlowPlan:
-    """Read both ends of a flow and plan; changes nothing.
+def plan_flow(
+    settings: FlowSettings, clusters: Mapping[str, ClusterSettings], back: FlowSettings | None = None
+) -> FlowPlan:
+    """Read both ends of a flow and plan; changes nothing. ``back`` is the flow in the other direction, if enabled.
 
     Raises
     ------
@@ -153,7 +156,7 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
             *_transforms(upstream, settings),
             *_rights(clusters[flow.target], settings),
         )
-        offsets, notes = _offsets(upstream, downstream, settings)
+        offsets, notes = _offsets(upstream, downstream, settings, back, state)
         told += notes
         if not settings.sync_topic_acls:
             note = "no ACLs are carried over: sync.topic.acls.enabled = false"
@@ -173,7 +176,11 @@ def _routes(upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSe
 
 
 def _offsets(
-    upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSettings
+    upstream: ClusterTopics,
+    downstream: ClusterTopics,
+    settings: FlowSettings,
+    back: FlowSettings | None,
+    state: FlowState,
 ) -> tuple[Rows, tuple[str, ...]]:
     """Return what the source's offsets cost, partition by partition, and which rights they need."""
     wanted = settings.same_offsets
@@ -186,7 +193,8 @@ def _offsets(
     with closing(source), Appender(settings.flow.target, settings.target_producer) as target:
         logs = read_logs(pairs, present, source, target.channel)
         writes_many = target.may_write_markers()
-    rows = plan_same_offsets(pairs, logs, compacted(upstream, downstream, settings), wanted)
+    begun = begun_copies(pairs, settings, back, state.positions)
+    rows = plan_same_offsets(pairs, logs, compacted(upstream, downstream, settings), wanted, begun)
     rights = needed_rights(
         settings.flow,
         pads=any(row.get("to pad", "0") != "0" and not row["detail"] for row in rows),

@@ -12,6 +12,7 @@ from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import read_batches
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.same_offsets.chain import markers_transactional_id
 from mirror.same_offsets.fillers import PADDING_BYTES, TOMBSTONE_BYTES
 from mirror.same_offsets.filling import MANY, Bounds, Refused, may_begin
@@ -37,6 +38,7 @@ def plan_same_offsets(
     logs: Mapping[TopicPartition, Logs],
     cleaned: frozenset[str],
     wanted: SameOffsets,
+    begun: Mapping[TopicPartition, str],
 ) -> list[dict[str, str]]:
     """Return a row for each partition: what is to be filled, bytes, minutes, or why it cannot be.
 
@@ -48,12 +50,17 @@ def plan_same_offsets(
         by partition of the source; of one that is missing it could not be told.
     cleaned
         names of the copies that are cleaned by key, of :func:`compacted`.
+    begun
+        the partitions whose copies, if they hold anything, are gone on with, and what is to be known of that.
     """
     rows = []
     for source, copy in sorted(pairs.items()):
         found = logs.get(source)
         if found is None:
             rows.append(_problem(source, f"{source} or {copy} does not tell where its log begins and ends"))
+            continue
+        if source in begun and found.copy.end > 0:
+            rows.append({"partition": str(source), "copy": str(copy), "action": "go on", "detail": begun[source]})
             continue
         refused = may_begin(found.source, found.copy, wanted.pad_limit)
         rows.append(
@@ -88,6 +95,28 @@ def copies_with_same_offsets(upstream: ClusterTopics, settings: FlowSettings) ->
         for name in chosen
         for each in upstream.topics[name].partitions
     }
+
+
+def begun_copies(
+    pairs: Mapping[TopicPartition, TopicPartition],
+    settings: FlowSettings,
+    back: FlowSettings | None,
+    positions: Mapping[TopicPartition, Position],
+) -> dict[TopicPartition, str]:
+    """Return the partitions that are copied to the source's offsets already, by this flow or by the flow ``back``."""
+    flow = settings.flow
+    found = {}
+    for source, copy in pairs.items():
+        if source in positions and positions[source].same_offsets:
+            found[source] = "copied already"
+        elif (
+            back is not None
+            and source == copy
+            and back.keeps_name(copy.topic)
+            and back.pad_limit(copy.topic) is not None
+        ):
+            found[source] = f"once {back.flow} has copied it to {flow.source}; else it may be the original, and waits"
+    return found
 
 
 def compacted(upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSettings) -> frozenset[str]:

@@ -143,6 +143,11 @@ class EpochChannel:
         """Return for how many seconds no task has listened."""
         return 0.0 if self._listeners else time.monotonic() - self._alone_since
 
+    def unheard(self) -> float:
+        """Return for how many seconds a task has said nothing, or none has listened."""
+        silence = self.silence()
+        return self.alone() if silence is None else silence
+
     def listened_seconds(self) -> float:
         """Return how many seconds ago the first task began to listen; 0 if none has yet."""
         return 0.0 if self.first_at is None else time.monotonic() - self.first_at

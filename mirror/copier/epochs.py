@@ -137,6 +137,11 @@ class Epochs:
         except SPARK_ERRORS:
             return 0
 
+    def unheard_seconds(self) -> float:
+        """Return for how long a task of the epoch that runs was not heard of; 0 while none runs; from any thread."""
+        with self._ringing:
+            return 0.0 if self._epoch_channel is None else self._epoch_channel.unheard()
+
     def end_epoch(self) -> None:
         """End the epoch that runs, or the next one, as soon as what was sent is answered; from any thread."""
         with self._ringing:

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 
 from mirror.copier.commits import FlowCommits
 from mirror.copier.connections import Connections, End
+from mirror.copier.copy_ends import CopyEnds
 from mirror.copier.epoch_channel import CopiedNews, EpochChannelListener, Signal
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.fetching import Fetching
@@ -120,6 +121,7 @@ class CopyLoop:
         # Since when it is being found out where to begin.
         self._looked_at: dict[Flow, float] = {}
         self._holes = Holes(self._connections.background, self._touched)
+        self._copy_ends = CopyEnds(self._connections, self._touched)
         self._parent = os.getppid()
 
     def run(
@@ -174,6 +176,7 @@ class CopyLoop:
                     self._pass_by_others()
                     self._pass_by_at = now + _PASS_BY_SECONDS
                 if not over and self._may_write():
+                    self._copy_ends.look(now, self._shares, self._clusters)
                     self._holes.fill(now, self._shares)
                 self._advance(now)
                 self._place(now, over=over)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirror.copier.lane import Lane
 from mirror.copier.merging import CopiedBatch, Merging
@@ -13,10 +15,16 @@ from mirror.copier.standing import Standing
 from mirror.copier.streams import Piece
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
+from mirror.kafka import batch
 from mirror.kafka.batch import Header, Producer, Record
 from mirror.kafka.problems import KafkaProblem
-from mirror.model.offset_map import runs_of
+from mirror.kafka.wire import FetchedPartition
+from mirror.model.flow import Flow
+from mirror.model.offset_map import Run, extend, runs_of
 from mirror.model.partition import TopicPartition
+from mirror.same_offsets.chain import producer_of
+
+_NOT_LOOKED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,15 @@ class SameOffsetsLane(Lane):
     """Copies one partition to the source's offsets: a batch goes out once the copy ends where its first record belongs.
 
     What keeps the next one from going out is a :attr:`hole`, which somebody else fills; :meth:`filled` takes that in.
+
+    Invariants:
+
+    (a) Under an unchanged name the copy may be what applications write to, and what is read of the source may have come
+        from there. So before anything is appended behind a pause it is looked up where the copy ends
+        (:attr:`wants_look`), after the records were fetched: what another flow has copied from there is below that end.
+    (b) What the flow in the other direction has copied into the source is passed by as far as the copy reaches: it is
+        there, at the same offset. Where the copy holds something else behind its position, the partition stops before
+        anything is appended.
     """
 
     keeps_offsets = True
@@ -52,25 +69,116 @@ class SameOffsetsLane(Lane):
         self._is_shifted = False
         # Whether it has stopped at a hole.
         self._is_too_long = False
+        # Whether the copy may be what applications write to, so that its end is looked up before anything is appended.
+        self._looks = work.source.topic == work.target.topic
+        # Up to where the source was fetched when that was asked last, -1 when something may have come since.
+        self._looked_until = _NOT_LOOKED if self._looks else math.inf
+        self._asked_at = 0
+        back = producer_of(Flow(work.flow.target, work.flow.source))
+        self._back: int | None = back.producer_id if work.is_two_way else None
+        # What of the source, from where the copy ends on, the flow back has copied there, and what others have written.
+        self._copied_back: deque[tuple[int, int]] = deque()
+        self._originals: deque[tuple[int, int]] = deque()
         super().__init__(work, handover, producer, standing.sequence, syncs, parked_topic, None, mirrored)
         # What others write is noticed by the first offset that is not the expected one.
         self._others = None
 
     def _new_merging(self, producer: Producer) -> Merging:
-        return _Unbroken(producer, self._set_aside, lambda: self.standing.end)
+        return _Unbroken(producer, self._set_aside, lambda: self.standing.end, self._may_go)
+
+    @property
+    def _may_append(self) -> bool:
+        """Whether something may be appended to the copy now, and nothing is on its way."""
+        is_open = not (self.is_lost or self.stream.closed or self.is_held) and self.stream.is_answered
+        return is_open and not (self._is_shifted or self._is_too_long or self.work.is_paused)
+
+    @property
+    def wants_look(self) -> bool:
+        """Whether it is to be looked up where the copy ends before anything more is appended to it."""
+        if self.standing.begins_at >= 0 or not self._may_append:
+            return False
+        waiting = self.stream.waiting[:1]
+        if self._looked_until == _NOT_LOOKED:
+            return bool(waiting) or self.fetch_position > self.standing.end
+        return (bool(waiting) and not self._may_go(waiting[0])) or self._hole_until > self._looked_until
+
+    def asks(self) -> None:
+        """Note that it is asked now where the copy ends."""
+        self._asked_at = self.fetch_position
+
+    def looked(self, end: int) -> None:
+        """Take in where the copy ended when that was asked; what was fetched since is not spoken of."""
+        if not self.wants_look:
+            return
+        at, asked_at, copy = self.standing.end, self._asked_at, self.work.target
+        if end < at:
+            self.look_again(f"{copy} ends at {end}, and ended at {at} before")
+            return
+        if end > at and self._back is None:
+            self._conflicts(at, end)
+            return
+        self._forget_passed()
+        passed = min(end, asked_at)
+        original = max(at, self._originals[0][0]) if self._originals else passed
+        if original < passed:
+            self._conflicts(original, end)
+        elif self._pass_by(passed) and end == self.standing.end:
+            self._looked_until = asked_at
+            self.stream.go_on()
+
+    def _may_go(self, piece: Piece) -> bool:
+        """Whether a batch may be appended if its place is next; one that was copied back only if that was looked up."""
+        first = _first(piece)
+        return first < self._looked_until or (
+            self._looked_until != _NOT_LOOKED and not any(start <= first < end for start, end in self._copied_back)
+        )
+
+    def _forget_passed(self) -> None:
+        for stretches in (self._copied_back, self._originals):
+            while stretches and stretches[0][1] <= self.standing.end:
+                stretches.popleft()
+
+    def _conflicts(self, offset: int, end: int) -> None:
+        self._is_shifted = True
+        self.stop(in_both(self.work.source, self.work.target, self.work.flow, offset, end))
+
+    def _pass_by(self, until: int) -> bool:
+        """Go on at ``until``, below which the copy has what was fetched; False: a batch reaches over it."""
+        at = self.standing.end
+        if until <= at:
+            return True
+        pieces = [piece for piece in self.stream.waiting if _first(piece) < until]
+        if pieces and _end(pieces[-1]) > until:
+            self.look_again(f"{self.work.target} ends within what {self.work.flow} has read")
+            return False
+        self.stream.drop(len(pieces))
+        extend(self._runs, Run(at, at, until - at))
+        if self.syncs is not None:
+            self.syncs.acknowledged(at, at, until - at)
+        self._advance(max(until, self._upstream), until)
+        self.standing = replace(self.standing, end=until)
+        sequence = self.acknowledged_sequence
+        for piece in self.stream.waiting:
+            assert isinstance(piece, CopiedBatch)
+            sequence = piece.renumber(sequence)
+        self.sequence = sequence
+        return True
 
     @property
     def hole(self) -> Hole | None:
         """What is to be filled now, None if nothing is, may be, or something is on its way."""
-        if self.is_lost or self.stream.closed or self.is_held or not self.stream.is_answered:
-            return None
-        if self._is_shifted or self._is_too_long or self.work.is_paused:
+        if not self._may_append:
             return None
         if (begins_at := self.standing.begins_at) >= 0:
             return Hole(self.work.target, self.standing, begins_at)
+        until = self._hole_until
+        return Hole(self.work.target, self.standing, until) if self.standing.end < until <= self._looked_until else None
+
+    @property
+    def _hole_until(self) -> int:
+        """Up to where the source has nothing behind where the copy ends."""
         waiting = self.stream.waiting[:1]
-        until = _first(waiting[0]) if waiting else self.fetch_position
-        return Hole(self.work.target, self.standing, until) if until > self.standing.end else None
+        return _first(waiting[0]) if waiting else self.fetch_position
 
     def may_fill(self, hole: Hole) -> bool:
         """Whether a hole is to be filled; one that is longer than somebody wants to have filled stops the partition."""
@@ -106,17 +214,32 @@ class SameOffsetsLane(Lane):
             assert isinstance(piece, CopiedBatch)
             sequence = piece.renumber(sequence)
         self.sequence = sequence
+        self._forget_passed()
         self.stream.go_on()
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way, nothing is to be filled, and nothing has to be written down."""
-        return super().is_idle and self.hole is None
+        return super().is_idle and self.hole is None and not self.wants_look
 
     def pass_by_others(self, target_end: int) -> None:
-        """Stop if somebody else has written into the copy."""
-        if target_end > self.standing.end and self.hole is None:
+        """Stop if somebody else has written into the copy, and no flow copies that into the source."""
+        if self._back is None and target_end > self.standing.end and self.hole is None:
             self.stop(unexpected(self.work.target, self.standing.end, target_end))
+
+    def take(
+        self, frame: memoryview, part: FetchedPartition, *, read_committed: bool, received_at: float = 0.0
+    ) -> None:
+        """Take in what was fetched; see :meth:`Lane.take`."""
+        if self._looks and self.stream.is_idle:
+            self._looked_until = _NOT_LOOKED
+        if self._back is not None:
+            for _, header in batch.batches(frame, part.start, part.stop):
+                is_new = header.next_offset > max(self.fetch_position, self.standing.end)
+                if is_new and not header.is_control:
+                    stretches = self._copied_back if header.producer_id == self._back else self._originals
+                    stretches.append((header.base_offset, header.next_offset))
+        super().take(frame, part, read_committed=read_committed, received_at=received_at)
 
     def _put_records(self, kept: Sequence[Record], header: Header, upstream_next: int) -> None:
         """Make a batch of each stretch without a hole: within a batch a broker numbers densely."""
@@ -146,6 +269,7 @@ class SameOffsetsLane(Lane):
         self.standing = Standing(
             base_offset + piece.count, piece.next_sequence, self.standing.is_compacted, self.standing.begins_at
         )
+        self._forget_passed()
 
     def _settle(self) -> None:
         """Count nothing as copied that has no place in the copy yet: holes are filled."""
@@ -155,21 +279,37 @@ class _Unbroken(Merging):
     """Lets a batch out, or into one with others, only where the offset of its first record comes next."""
 
     def __init__(
-        self, producer: Producer, sets_aside: Callable[[CopiedBatch, str], bool], end: Callable[[], int]
+        self,
+        producer: Producer,
+        sets_aside: Callable[[CopiedBatch, str], bool],
+        end: Callable[[], int],
+        may_go: Callable[[Piece], bool],
     ) -> None:
         super().__init__(producer, sets_aside)
         self._end = end
+        self._may_go = may_go
 
     def follows(self, before: Sequence[Piece], following: Piece) -> bool:
         """Whether the copy will end then where the first record of ``following`` belongs."""
-        if not before:
-            return _first(following) == self._end()
-        last = before[-1]
-        assert isinstance(last, CopiedBatch)
-        offset, count = last.spans[-1]
-        return _first(following) == offset + count
+        end = _end(before[-1]) if before else self._end()
+        return _first(following) == end and self._may_go(following)
 
 
 def _first(piece: Piece) -> int:
     assert isinstance(piece, CopiedBatch)
     return piece.spans[0][0]
+
+
+def _end(piece: Piece) -> int:
+    assert isinstance(piece, CopiedBatch)
+    offset, count = piece.spans[-1]
+    return offset + count
+
+
+def in_both(source: TopicPartition, copy: TopicPartition, flow: Flow, offset: int, end: int) -> str:
+    """Return that two topics of one name hold different records at the same offsets, and what somebody can do."""
+    return (
+        f"{copy} on {flow.target} goes up to offset {end} with records that {flow.source} does not have there, from "
+        f"{offset} on, and {source} on {flow.source} has others: nothing is written to it. Save what is to be kept "
+        f"(mirror stranded), and delete the topic on one of the two to have it made anew from the other"
+    )

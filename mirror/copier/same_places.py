@@ -29,7 +29,7 @@ from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import RESERVED_KEY
 from mirror.same_offsets.filling import Bounds
 
-_ANEW = "delete the topic there and restart the engine to have it made anew"
+_ANEW = "delete the topic there to have it made anew"
 
 
 def find_same_places(
@@ -111,7 +111,12 @@ def _place(
 
 
 def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing) -> Place:
-    """Begin with a copy that has nothing in it; where the source begins is on record before anything is filled."""
+    """Begin with a copy that has nothing in it; where the source begins is on record before anything is filled.
+
+    A topic that is copied both ways has what the flow back has copied from it, and is gone on with behind that.
+    """
+    if work.is_two_way and ends.target_end > 0:
+        return _followed(flow, work, ends, standing) if work.is_original else _not_followed(flow, work)
     origin = ends.source_end if flow.from_latest else ends.source_start
     copy = Bounds(ends.target_start, ends.target_end)
     refused = filling.may_begin(Bounds(origin, ends.source_end), copy, work.pad_limit or 0)
@@ -154,6 +159,45 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing) 
     )
 
 
+def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing) -> Ready:
+    """Go on behind what the flow back has copied from the copy: up to there both have the same."""
+    assert work.copied_back is not None
+    at = min(work.copied_back.upstream, ends.target_end, ends.source_written)
+    origin = min(at, max(ends.source_start, ends.target_start))
+    runs = (Run(origin, origin, at - origin),) if at > origin else ()
+    before = work.handover.position if work.handover is not None else None
+    position = Position(
+        at,
+        at,
+        origin,
+        True,
+        0,
+        work.topic_id,
+        work.target_id,
+        target=work.target.topic,
+        incarnation=before.incarnation + 1 if before is not None else 0,
+        compared=at,
+        same_offsets=True,
+    )
+    written_as = writer_record(producer_of(flow.flow).producer_id, int(time.time() * 1000))
+    return Ready(
+        Handover(position, runs, clean=True),
+        (written_as, chunk_record(work.source, 0, runs), position.record(work.source)),
+        note=f"{work.target} on {flow.flow.target} is gone on with at offset {at}, up to which it was copied to "
+        f"{flow.flow.source}",
+        standing=replace(standing, end=at),
+    )
+
+
+def _not_followed(flow: FlowWork, work: PartitionWork) -> NotYet:
+    source, target = flow.flow.source, flow.flow.target
+    return NotYet(
+        f"{work.target} on {target} is not empty, and nothing says that {source} has the same at its offsets: it is "
+        f"gone on with once {target}->{source} has copied it. It may be the original: delete it only if all that is to "
+        f"be kept is on {source}"
+    )
+
+
 def _gone_on(
     flow: FlowWork,
     work: PartitionWork,
@@ -167,6 +211,10 @@ def _gone_on(
     """Go on where the log of the copy ends, if that is of the same source, and of this flow alone."""
     position, where = handover.position, f"{work.target} on {flow.flow.target}"
     if differ(position.topic_id, work.topic_id):
+        if work.is_original:
+            return _followed(flow, work, ends, standing)
+        if work.is_two_way:
+            return _not_followed(flow, work)
         return Refused(
             f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
             f"beginning; {where} keeps what it has: {_ANEW}"
@@ -178,6 +226,10 @@ def _gone_on(
             f"from there on: {_ANEW}"
         )
     end = standing.end
+    if work.is_original and end > position.upstream and not _is_headless(handover, standing):
+        # What others have written there comes back with the source; the lane passes it by.
+        end = _own_until(work, ends, position.upstream, end, flow, target)
+        standing = replace(standing, end=end)
     if ends.source_written < max(position.upstream, end):
         return Refused(
             f"{where} goes up to offset {max(position.upstream, end)}, and {work.source} on {flow.flow.source} ends at "
@@ -192,6 +244,9 @@ def _gone_on(
         strange = _stranger(
             work, ends, position.upstream, end, flow, source, target, is_compacted=standing.is_compacted
         )
+        if strange is not None and work.is_two_way and work.copied_back is None:
+            # It may be known soon that the flow back copies it.
+            return NotYet(f"{where}: {strange}")
         if strange is not None:
             return Refused(f"{where}: {strange}: {_ANEW}")
     if end > position.upstream:
@@ -265,6 +320,15 @@ def _lacking(
             if begin <= original.offset < end and (at is None or original.offset < at[0]):
                 return original.offset
     return None
+
+
+def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, target: Channel) -> int:
+    """Return up to where nobody but this flow has written into the copy behind ``start``."""
+    ours = producer_of(flow.flow).producer_id
+    for _, header in read_batches(target, work.target, max(start, ends.target_start), end):
+        if header.producer_id != ours:
+            return max(start, header.base_offset)
+    return end
 
 
 def _stranger(

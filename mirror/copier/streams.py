@@ -20,8 +20,7 @@ from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 REQUESTS_IN_FLIGHT = 5
-# A broker handles one request of a connection after another. One that waits so long for replicas is answered as timed
-# out and sent again later: what is in flight is answered soon, whatever has happened to the replicas.
+# Requests of a connection are handled one after another: one that waits so long for replicas is sent again later.
 REQUEST_TIMEOUT_MS = 1_500
 REQUEST_BYTES = 1 << 20
 PARTITIONS_A_REQUEST = 16
@@ -113,7 +112,7 @@ class Stream:
         over whose connection it goes, None while that is not known.
     is_apart
         whether it goes over a connection apart from others, since the broker may let that wait.
-    rest_until
+    backoff_until
         until when it is left alone after a failure, in monotonic seconds.
     waits_since
         when it last got anywhere, in monotonic seconds; infinite while nothing is under way or queued.
@@ -225,9 +224,9 @@ class Stream:
         if not (self.closed or self._is_winding_down):
             if self.waits_since == math.inf:
                 self.waits_since = time.monotonic()
-            for part in self._in_size(piece):
-                self._queue.append(part)
-                self.bytes += len(part.content)
+            parts = self._in_size(piece)
+            self._queue.extend(parts)
+            self.bytes += sum(len(part.content) for part in parts)
             self._wake()
 
     def wind_down(self) -> None:
@@ -246,7 +245,7 @@ class Stream:
         return self._gate.transactional_id if self._gate else None
 
     def close(self) -> None:
-        """Take and send nothing any more; answers to what is in flight no longer matter."""
+        """Take and send nothing any more, whatever the answers to what is in flight."""
         self.give_up()
         self.closed = True
 
@@ -258,15 +257,17 @@ class Stream:
     @property
     def oldest(self) -> Piece | None:
         """The oldest batch that is not acknowledged; None: all are."""
-        for pieces in (self._failed, self._in_flight, (self._held,) if self._held else (), self._queue):
-            if pieces:
-                return pieces[0]
-        return None
+        held = (self._held,) if self._held else ()
+        return next((pieces[0] for pieces in (self._failed, self._in_flight, held, self._queue) if pieces), None)
 
     @property
     def waiting(self) -> Sequence[Piece]:
         """All batches that are to be sent; those that were never sent behind those that may have arrived."""
         return tuple(self._queue)
+
+    def drop(self, count: int) -> None:
+        """Drop the first batches that wait, none of which was ever sent."""
+        self.bytes -= sum(len(self._queue.popleft().content) for _ in range(count))
 
     @property
     def next_bytes(self) -> int:

@@ -213,6 +213,10 @@ class PartitionWork:
         whether something kept it from being copied until now: that it goes on is to be told.
     pad_limit
         given for a copy that is to have the source's offsets: so many are filled in a row at most.
+    is_two_way
+        whether the file has the flow back copied to the same offsets, between the same two topics.
+    copied_back
+        how far the flow back has copied ``target`` into ``source``; None: not at all, or that is not known.
     """
 
     flow: Flow
@@ -231,6 +235,19 @@ class PartitionWork:
     is_paused: bool = False
     is_troubled: bool = False
     pad_limit: int | None = None
+    is_two_way: bool = False
+    copied_back: Position | None = None
+
+    @property
+    def is_original(self) -> bool:
+        """Whether ``source`` has, at the same offsets, what ``target`` had up to where that was copied back."""
+        back = self.copied_back
+        return (
+            back is not None
+            and back.same_offsets
+            and bool(back.topic_id and back.target_id)
+            and (back.topic_id, back.target_id) == (self.target_id, self.topic_id)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ def partitions_to_copy(runtimes: Mapping[Flow, FlowRuntime], writing: Mapping[Fl
             runtime.pauses.is_paused(source.topic),
             source in runtime.troubles,
             runtime.settings.pad_limit(source.topic),
+            source.topic in runtime.copied_back.topics,
+            runtime.copied_back.of(target),
         )
         for flow, runtime in runtimes.items()
         if runtime.is_known and runtime.may_be_copied

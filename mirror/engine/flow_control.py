@@ -31,6 +31,7 @@ from mirror.control.state_notes import state_notes
 from mirror.control.tick import NotLeading, TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.engine.access_ticks import access_ticks
+from mirror.engine.copied_back import CopiedBack
 from mirror.engine.copy_counters import CopyCounters
 from mirror.engine.earlier_runs import has_run_before, has_shared_copies
 from mirror.engine.flow_pauses import look_at_resumed
@@ -477,8 +478,9 @@ class FlowControl:
         names = {source.topic for source, *_ in routes.partitions}
         left_out = {name: mirrors.left_out(name) for name in names}
         watched = frozenset(name for name in names if not mirrors.has_way_back(name))
+        copied_back = CopiedBack(frozenset(filter(mirrors.is_two_way, names)), mirrors.copied_back)
         with self._runtime.in_term_of(self._lease):
-            self._runtime.take_mirrors(mirrors.known, left_out, watched)
+            self._runtime.take_mirrors(mirrors.known, left_out, watched, copied_back)
             self._runtime.take_partitions(routes.partitions, begun)
         return len(routes.partitions), (*routes.problems, *problems)
 

@@ -15,6 +15,9 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.state_values import stopped_reason
 
+# A task says twice a second that it lives, so that it is frozen, or cannot be reached; seconds.
+_SILENT = 15.0
+
 
 def reasons(runtime: FlowRuntime, outages: Outages = NO_OUTAGES) -> tuple[str, ...]:
     """Return everything that is wrong with the flow now, in words for people.
@@ -25,7 +28,9 @@ def reasons(runtime: FlowRuntime, outages: Outages = NO_OUTAGES) -> tuple[str, .
     target, away = flow.target, outages.under_way((flow.source, flow.target))
     with runtime.lock:
         said: list[str] = [
-            trouble for trouble in (runtime.copy_trouble, runtime.takeover_trouble, runtime.loss) if trouble
+            trouble
+            for trouble in (runtime.copy_trouble, silence(runtime), runtime.takeover_trouble, runtime.loss)
+            if trouble
         ]
         said += runtime.throttles
         waiting = {
@@ -52,6 +57,13 @@ def reasons(runtime: FlowRuntime, outages: Outages = NO_OUTAGES) -> tuple[str, .
             said.append(open_gaps_reason(runtime.open_gaps))
         said += shortened(foreign_reasons(runtime.foreign, target, now_ms(), runtime.writers))
         return tuple(dict.fromkeys(said))
+
+
+def silence(runtime: FlowRuntime) -> str | None:
+    """Say that a task which copies is not heard of any more; before the first epoch has reported it is starting."""
+    with runtime.lock:
+        seconds = runtime.unheard_seconds() if runtime.at_work and runtime.has_reported else 0.0
+    return f"a task has said nothing for {seconds:.0f} s: what it copies stands still" if seconds > _SILENT else None
 
 
 def first_stopped(runtime: FlowRuntime) -> dict[TopicPartition, str]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from mirror.control.foreign_records import foreign_records
 from mirror.control.tick import now_ms, shortened
+from mirror.engine import flow_messages
 from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.run_log import logger_of
@@ -29,6 +30,7 @@ _OVER = {
     "is stopped": "goes on",
     "is not written until what was sent before is refused": "is written again",
     "copy": "copy: recovered",
+    "tasks": "tasks: all are heard of again",
     "takeover": "takeover: recovered",
     "state topic": "state topic: recovered",
     "quotas": "quotas: no longer throttled",
@@ -207,6 +209,7 @@ def conditions(runtime: FlowRuntime) -> dict[Condition, str]:
     flow = runtime.settings.flow
     found: dict[Condition, str | None] = {
         ("copy", ""): runtime.copy_trouble,
+        ("tasks", ""): flow_messages.silence(runtime),
         ("takeover", ""): runtime.takeover_trouble,
         ("state topic", ""): runtime.loss,
         ("quotas", ""): "; ".join(runtime.throttles),

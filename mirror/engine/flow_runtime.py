@@ -21,6 +21,7 @@ from mirror.copier.work import (
     Slot,
     SlotEnd,
 )
+from mirror.engine.copied_back import CopiedBack
 from mirror.engine.flow_producers import TakenProducers, Writing
 from mirror.engine.flow_slots import FlowSlots
 from mirror.engine.late_writes import LateWrites
@@ -62,11 +63,13 @@ class FlowRuntime:
     """What the engine knows of a flow between epochs; shared by the copy loop and the flow's other threads.
 
     Its methods can be called from any thread. Who reads or sets several of its attributes holds its ``lock`` meanwhile.
-    ``changed`` is called when there is something else to copy than the running epoch was told.
+    ``changed`` is called when there is something else to copy than the running epoch was told; ``unheard_seconds`` says
+    for how long a task of that was not heard of.
     """
 
     settings: FlowSettings
     changed: Callable[[], None] = lambda: None
+    unheard_seconds: Callable[[], float] = lambda: 0.0
     partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...] = ()
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
     mm2: Mm2Traces = field(default_factory=Mm2Traces)
@@ -105,6 +108,7 @@ class FlowRuntime:
     # The writers of other flows into the source, by their state topic; and by topic, the flows that are left out.
     mirrors: WrittenBy = field(default_factory=dict)
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    copied_back: CopiedBack = field(default_factory=CopiedBack)
     # The topics whose copies mirrors alone should write to, and where others did: the source, offsets of the copy. Of
     # very many the newest are kept: it is the writers that matter, and they come again.
     watched: frozenset[str] = frozenset()
@@ -423,8 +427,10 @@ class FlowRuntime:
             self.late.unfenced |= dict.fromkeys(found)
             self.fences_found = looked_in not in (None, self.begun)
         if partitions != self.partitions:
+            known = {source: ids for source, _, *ids in self.partitions}
             self.partitions = partitions
-            copied = {source for source, *_ in partitions}
+            # Where a topic was made anew it is looked again whether it can be copied.
+            copied = {source for source, _, *ids in partitions if known.get(source, ids) == ids}
             # Of what is not copied any more, such as a deleted topic, nothing is wrong.
             for reasons in (self.stopped, self.troubles, self.leaders_alone):
                 for source in reasons.keys() - copied - self.not_understood.keys():
@@ -433,12 +439,13 @@ class FlowRuntime:
 
     @_alone
     def take_mirrors(
-        self, mirrors: WrittenBy, left_out: Mapping[str, tuple[str, ...]], watched: frozenset[str]
+        self, mirrors: WrittenBy, left_out: Mapping[str, tuple[str, ...]], watched: frozenset[str], back: CopiedBack
     ) -> None:
         """Take in who else writes into the source, whose copies are left out, by topic, and which copies are ours."""
         self.mirrors, self.watched = mirrors, watched
-        if left_out != self.left_out:
-            self.left_out = left_out
+        is_news = left_out != self.left_out or back.concerns_others(self.copied_back)
+        self.left_out, self.copied_back = left_out, back
+        if is_news:
             self.changed()
 
     @_alone

@@ -158,7 +158,8 @@ class FlowLeader:
         if leads and not led:
             self._begin(election)
         elif led and not leads:
-            self._stand_by(f"engine {election.claim.where if election.claim else ''} leads the flow now")
+            self._said = self._standby_words(election)
+            self._stand_by(self._said)
         if not leads and not self._ended.is_set():
             self._say_standby(election)
         if leads:
@@ -206,12 +207,15 @@ class FlowLeader:
         self._log.warning("stands by: %s", why)
 
     def _say_standby(self, election: Election) -> None:
-        claim = election.claim
-        differs = differing_words("its file differs from this one", election.differs_in)
-        said = f"stands by; engine {claim.where if claim else ''} leads the flow{differs}"
+        said = self._standby_words(election)
         if said != self._said:
             self._said = said
-            self._log.info("%s", said)
+            self._log.info("stands by; %s", said)
+
+    def _standby_words(self, election: Election) -> str:
+        claim = election.claim
+        differs = differing_words("its file differs from this one", election.differs_in)
+        return f"engine {claim.where if claim else ''} leads the flow{differs}"
 
     def _watch_right(self) -> None:
         """Have the epoch planned anew when the right to write has run out, or is there again: others are copied on.

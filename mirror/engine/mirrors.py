@@ -16,7 +16,10 @@ from mirror.config.settings import FlowSettings
 from mirror.kafka.channel import Channel
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.writer_log import WriterLog
+from mirror.model.flow import Flow
 from mirror.model.loops import left_out
+from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.state_record import state_topic
 from mirror.model.topics import DefaultReplicationPolicy
 from mirror.model.writers import CopiedTopics, KnownWriters
@@ -48,6 +51,10 @@ class WriterLogs:
     def copied(self, topic: str) -> Collection[str]:
         """Return the topics that the flow behind a state topic has copied to."""
         return self._copied[topic].names
+
+    def same_offsets(self, topic: str) -> Mapping[TopicPartition, Position]:
+        """Return how far the flow behind a state topic has copied to the source's offsets, by its source partitions."""
+        return self._copied[topic].same_offsets if topic in self._copied else {}
 
     def catch_up(self, topics: Collection[str]) -> dict[str, Exception]:
         """Read on in these state topics; return those that cannot be read, and why.
@@ -145,6 +152,17 @@ class Mirrors:
         if choice is MirroredRecords.SKIP:
             topics |= self.known.keys()
         return tuple(sorted(topics - self._denied))
+
+    def is_two_way(self, topic: str) -> bool:
+        """Tell whether the file has a topic copied both ways to the same offsets, under the same name."""
+        flow = self._settings.flow
+        back = (each for each in self._flows if each.enabled and each.flow == Flow(flow.target, flow.source))
+        return self._settings.keeps_name_and_offsets(topic) and any(each.keeps_name_and_offsets(topic) for each in back)
+
+    @property
+    def copied_back(self) -> Mapping[TopicPartition, Position]:
+        """Return how far the flow back has copied to the same offsets, by partitions of the target."""
+        return dict(self._logs.same_offsets(state_topic(self._settings.flow.target)))
 
     def loop_problem(self, topic: str) -> str | None:
         """Return why ``topic`` must not be copied: its records would go round; None if they would not."""

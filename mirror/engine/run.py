@@ -113,14 +113,15 @@ class Engine:
             conf = with_encryption(master, spark_conf or {}, has_secrets=any(map(holds_secrets, clients)))
         except BadSparkConf as problem:
             raise ConfigError(settings.path, None, None, str(problem)) from problem
-        self._epochs = Epochs(
+        epochs = self._epochs = Epochs(
             master, settings.engine.tasks, self._take_troubles, self._write_seconds, self._take_copied, conf
         )
         self._tells_copied = tells_copied
         #: What was copied of each enabled flow since the start, and in how many epochs; how many have failed.
-        self.tallies = {flow.flow: CopyCounters() for flow in self._flows if flow.enabled}
+        enabled = [(flow.flow, flow) for flow in self._flows if flow.enabled]
+        self.tallies = {flow: CopyCounters() for flow, _ in enabled}
         self.epochs_ended = self.epochs_failed = 0
-        self._runtimes = {flow.flow: FlowRuntime(flow, self._epochs.end_epoch) for flow in self._flows if flow.enabled}
+        self._runtimes = {flow: FlowRuntime(one, epochs.end_epoch, epochs.unheard_seconds) for flow, one in enabled}
         self._defects: list[tuple[str, BaseException]] = []
         self._parts: tuple[threading.Thread, ...] = ()
         self._has_copied = threading.Event()
@@ -428,8 +429,7 @@ class Engine:
                 runtime.take_result(partition)
                 if partition.note:
                     logger_of(flow).warning("%s: %s", partition.source, partition.note)
-                producer = producers.get(flow)
-                if producer is not None:
+                if (producer := producers.get(flow)) is not None:
                     runtime.take_written(targets[flow, partition.source], partition, producer)
 
     def _take_copied(self, news: CopiedNews) -> None:

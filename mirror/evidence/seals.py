@@ -32,7 +32,7 @@ class Wrong(StrEnum):
     STALE = "of an earlier attempt"
     """It is what it once was, and another has been sealed since, or a new attempt begun."""
     UNSEALED = "not in the journal"
-    """An outcome that nobody has sealed, or a part of the ledger that came when the run was over."""
+    """An outcome that nobody has sealed, or samples or a part of the ledger that came when the run was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +141,16 @@ def broken(
 ) -> tuple[Broken, ...]:
     """Return which files are not as they were sealed, of those that are ``wanted``; and what never was.
 
-    That are outcomes, and parts of the ledger once the run was completed: one that was stopped may leave applications,
-    whose last parts come later. A file that grows, as the samples of lag do until the run has ended, is held against as
-    much as was sealed.
+    That are outcomes, and samples of lag and parts of the ledger once the run was completed: one that was stopped may
+    leave applications, whose last parts come later. A file that grows, as the samples do until the run has ended, is
+    held against as much as was sealed.
     """
     told = tuple(entries)
     known = seals(told)
     found = _broken(run.path, known, wanted, run.lag)
     is_completed = told and told[-1].event is Event.RUN_FINISHED and told[-1].facts.get("status") in {None, _COMPLETED}
-    parts = ledger_parts(run.ledger) if is_completed else []
-    unsealed = _unsealed(run.path, (*sorted(run.outcomes.glob("*.json")), *parts), known)
+    at_the_end = (*ledger_parts(run.ledger), *filter(Path.is_file, [run.lag])) if is_completed else ()
+    unsealed = _unsealed(run.path, (*sorted(run.outcomes.glob("*.json")), *at_the_end), known)
     return (*found, *(each for each in unsealed if wanted(each.file)))
 
 

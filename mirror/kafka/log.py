@@ -13,7 +13,7 @@ import kafka.errors
 from mirror.clock import steady_seconds
 from mirror.kafka import batch, topic_ids, wire
 from mirror.kafka.aborted_transactions import AbortedTransactions
-from mirror.kafka.batch import PLAIN, CorruptBatch, Header, Producer, Record, UnsupportedMagic
+from mirror.kafka.batch import NO_PRODUCER, PLAIN, CorruptBatch, Header, Producer, Record, UnsupportedMagic
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View, topic_settings
 from mirror.kafka.connection import Connection
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed
@@ -184,9 +184,17 @@ def read_batches(
 
 
 def holds_record(
-    channel: Channel, partition: TopicPartition, start: int, end: int, *, read_committed: bool = False
+    channel: Channel,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    read_committed: bool = False,
+    but_for: int = NO_PRODUCER,
 ) -> bool:
     """Tell whether a log holds a record, and not only markers, from ``start`` up to, not including, ``end``.
+
+    What the producer id ``but_for`` has written does not count.
 
     Also if nothing is handed out although the end is not reached: behind a transaction that is open, or what is not
     replicated yet, there may be one. What lies before the start of the log is gone.
@@ -202,6 +210,8 @@ def holds_record(
         before = reader.position
         for content, header in reader.fetch(read_committed=read_committed):
             if header.base_offset >= end or header.next_offset <= start:
+                continue
+            if header.producer_id == but_for != NO_PRODUCER:
                 continue
             if start <= header.base_offset and header.next_offset <= end and header.record_count > 0:
                 return True

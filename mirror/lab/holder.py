@@ -90,9 +90,15 @@ def use(run: Path) -> None:
 
 
 def release(run: Path) -> None:
-    """End the holder of a run, and with it all that it holds, which ends by itself within seconds."""
+    """End what works on the clusters of a run, then its holder; with it the clusters end by themselves within seconds.
+
+    An engine that stops while its clusters are there puts on record how far it has copied, for who resumes the run.
+    """
     found = holder_of(run)
-    if found is not None and not found.terminate(_END_SECONDS):
+    if found is None:
+        return
+    processes.end(processes.running(run / "logs"), timeout_seconds=_END_SECONDS)
+    if not found.terminate(_END_SECONDS):
         found.kill()
 
 

@@ -8,10 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 
 # The beginnings of the records of interest: a state topic holds thousands of others for each of them.
 _KEYS = (b'["writer",', b'["source"]')
 _POSITION = b'["position",'
+_SAME_OFFSETS = b'"same_offsets"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +46,29 @@ def take_in(state: FlowState, key: bytes | None, value: bytes | None) -> None:
 
 
 class CopiedTopics:
-    """The topics that a flow has copied to, by the positions in its state topic."""
+    """The topics that a flow has copied to, by the positions in its state topic.
+
+    Attributes
+    ----------
+    names
+        of the copies.
+    """
 
     def __init__(self) -> None:
         """Know of none."""
         self.names: set[str] = set()
         self._partitions: set[bytes] = set()
+        self._state = FlowState()
+
+    @property
+    def same_offsets(self) -> Mapping[TopicPartition, Position]:
+        """Return the positions of copies with the source's offsets, by source partition."""
+        return self._state.positions
 
     def take(self, key: bytes | None, value: bytes | None) -> None:
         """Learn from a record of the state topic; a partition's topic stays the same, so its first position tells."""
+        if key is not None and key.startswith(_POSITION) and (value is None or _SAME_OFFSETS in value):
+            self._state.apply(key, value)
         if key is not None and value is not None and key.startswith(_POSITION) and key not in self._partitions:
             self._partitions.add(key)
             with suppress(AttributeError, KeyError, ValueError):

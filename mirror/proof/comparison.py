@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -203,12 +204,16 @@ class Equivalence:
         CPU time of the tasks that compared batches.
     left_out
         what was not compared, and why.
+    uncopied
+        how many offsets the source had behind what was compared, of the partitions of which it had any: they were not
+        copied yet. Those that the verdict has to do without are left out by name instead.
     """
 
     partitions: tuple[PartitionEquivalence, ...]
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     left_out: tuple[LeftOut, ...] = ()
+    uncopied: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -248,4 +253,8 @@ class Equivalence:
             },
             "partitions": [pair.as_json() for pair in self.partitions],
             "left_out": [each.as_json() for each in self.left_out],
+            "uncopied": [
+                {"topic": source.topic, "partition": source.partition, "offsets": offsets}
+                for source, offsets in self.uncopied.items()
+            ],
         }

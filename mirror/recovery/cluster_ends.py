@@ -32,8 +32,9 @@ from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, ProbeRow, probe_
 from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
 from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
-from mirror.recovery.seen_at_work import Placed, first_write, idle_groups
+from mirror.recovery.seen_at_work import Placed, first_write, gone_on, idle_groups
 from mirror.recovery.state_followers import StateFollowers
+from mirror.same_offsets.chain import producer_of
 
 _BOOTSTRAP_MS = 5_000
 
@@ -136,11 +137,13 @@ class ClusterEnds:
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         committed = self.chosen.isolation_level == "read_committed"
+        # What was copied from the target to the same offsets, the target has.
+        copied_back = producer_of(Flow(self.flow.target, self.flow.source)).producer_id
         with self._source() as channel:
             return {
                 each: (start, end)
                 for each, (start, end) in stretches.items()
-                if holds_record(channel, each, start, end, read_committed=committed)
+                if holds_record(channel, each, start, end, read_committed=committed, but_for=copied_back)
             }
 
     def open_transactions(self) -> Sequence[str]:
@@ -206,6 +209,11 @@ class ClusterEnds:
         """See `FlowEnds`."""
         with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
             return idle_groups(target, groups, placed)
+
+    def gone_on(self, placed: Placed) -> Sequence[str]:
+        """See `FlowEnds`."""
+        with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
+            return gone_on(target, placed)
 
     def of_groups(self, pattern: str) -> ClusterEnds:
         """See `FlowEnds`."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirror.evidence.facts import Json
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
+from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.verdict import Verdict
 from mirror.recovery.denying import Denying, admit_step
 from mirror.recovery.failover import Loss, by_hand_of, cannot_drain, copies_again, loss_of, naming
@@ -55,7 +57,7 @@ def steps_home(move: Move, forward: FlowEnds, denying: Denying | None = None) ->
     return (
         move.begin(),
         _returned(forward),
-        _stranded(forward),
+        _stranded(move, forward),
         *(admitted if shares else ()),
         _mirrored_home(move),
         move.stop(),
@@ -97,8 +99,8 @@ def look_home(
         and _FORWARD_AGAIN not in progress.proven
     ):
         refusal = f"{forward.flow} is not failed over, by what is on record on {forward.flow.target}"
-    stranded = loss_of(forward, record, ask_source=True)
-    refusal = refusal or _keeps_offsets(forward, record) or _not_as_it_was(forward, record)
+    stranded = loss_of(forward, _alike(record, move.ends.copied()), ask_source=True)
+    refusal = refusal or _differs(forward, record, stranded) or _not_as_it_was(forward, record)
     found = forward.rewritten() if refusal is None else Rewritten()
     if found.differences:
         refusal = _refused(forward, found)
@@ -149,11 +151,11 @@ def _returned(forward: FlowEnds) -> Step:
     return Step("returned", doing, act, is_of_its_moment=True)
 
 
-def _stranded(forward: FlowEnds) -> Step:
+def _stranded(move: Move, forward: FlowEnds) -> Step:
     source, target = forward.flow.source, forward.flow.target
 
     def act(_: Known) -> Result:
-        loss = loss_of(forward, forward.copied(), ask_source=True)
+        loss = loss_of(forward, _alike(forward.copied(), move.ends.copied()), ask_source=True)
         if loss.bound is not None:
             return Result(Verdict.FAIL, f"what only {source} has cannot be told: {loss.bound}")
         facts: dict[str, Json] = {"stranded": loss.rows()}
@@ -192,24 +194,40 @@ def _finished(forward: FlowEnds, own: str) -> Step:
     return Step("finish", f"take the failover off the record on {forward.flow.target}", act)
 
 
-def _keeps_offsets(forward: FlowEnds, record: Copied) -> str | None:
-    """Return why copies with the source's offsets under unchanged names cannot be led home; None: there are none.
+def _alike(record: Copied, home: Copied) -> Copied:
+    """Return what is on record of the flow that was failed over, gone on with to where both clusters have the same.
 
-    What is written on the standby continues the numbering there, and takes offsets that the old cluster may have given
-    to other records: neither topic can be a copy of the other any more, and one of them is to be made anew.
+    What the flow home has copied to the same offsets of the same topic is on both.
+    """
+
+    def reached(each: TopicPartition, position: Position) -> Position:
+        back = home.positions.get(each)
+        ids = (position.target_id, position.topic_id)
+        if back is None or not (position.same_offsets and back.same_offsets) or not all(ids):
+            return position
+        if (back.topic_id, back.target_id) != ids or back.upstream <= position.upstream:
+            return position
+        return replace(position, upstream=back.upstream)
+
+    return replace(record, positions={each: reached(each, position) for each, position in record.positions.items()})
+
+
+def _differs(forward: FlowEnds, record: Copied, stranded: Loss) -> str | None:
+    """Return why copies with the source's offsets under unchanged names cannot be led home; None: they can.
+
+    What the old cluster alone has lies at offsets at which the standby may have others: neither topic can be a copy of
+    the other any more, and one of them is to be made anew.
     """
     source, target = forward.flow.source, forward.flow.target
-    topics = {each.topic for each, position in record.positions.items() if position.same_offsets}
-    same = sorted(each for each in topics if forward.copy_of(each) == each)
-    if not same:
+    concerned = {each.topic for each, position in record.positions.items() if position.same_offsets}
+    lacking = [each for each in stranded.lacking if each.partition.topic in concerned]
+    differing = sorted(str(each) for each in lacking if forward.copy_of(each.partition.topic) == each.partition.topic)
+    if not differing:
         return None
     return (
-        f"the copies on {target} have the offsets of {source} under unchanged names, and what was written there may be "
-        f"other records at the same offsets: {named(same)}. The way home makes these topics anew: save what only "
-        f"{source} has (mirror stranded), stop the engine, delete them on {source}, set "
-        f"{target}->{source}.mirror.offsets = same and {target}->{source}.sync.group.offsets.enabled = true, start the "
-        f"engine, and move the applications once {target}->{source} has copied everything; README, The source's "
-        "offsets, has the whole procedure"
+        f"the copies on {target} have the offsets of {source} under unchanged names, and {target} may have other "
+        f"records at the offsets that only {source} has: {named(differing)}. Save these (mirror stranded), delete the "
+        f"topics on {source}, and {target}->{source} makes them anew, without them; then lead home"
     )
 
 

@@ -161,6 +161,10 @@ class FlowEnds(Protocol):
         """Return which of the groups show nothing of being at work on the target, and for people what they show."""
         ...
 
+    def gone_on(self, placed: Placed) -> Sequence[str]:
+        """Return, for people, which groups on the target would pass records, since they are not where they were put."""
+        ...
+
     def of_groups(self, pattern: str) -> FlowEnds:
         """Return the same ends, that see only the groups whose whole id matches a regular expression."""
         ...

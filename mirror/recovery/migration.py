@@ -34,10 +34,10 @@ from mirror.recovery.failover import (
 )
 from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, START, Move, first_read, placed_groups, result_of, told_of
+from mirror.recovery.move import GROUPS, START, Move, first_read, result_of, told_of
 from mirror.recovery.quiet_source import STOP
 from mirror.recovery.seen_at_work import checked_reads
-from mirror.recovery.step_facts import named, rows_in
+from mirror.recovery.step_facts import named, placed_in, rows_in
 from mirror.recovery.steps import Known, NotTakenBack, Progress, Result, Step, StepResult, StepsUnderWay
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -200,10 +200,10 @@ def _reads(move: Move, group: str, word: Word | None) -> Step:
         # What was said before it was started is not about this start.
         if word is not None and word.at_ms >= since:
             told = f"not seen; a person says that group {group} is at work on {target} ({word})"
-            shown = move.ends.idle_groups([group], placed_groups(known)).get(group)
+            shown = move.ends.idle_groups([group], placed_in(known.get(GROUPS, {}))).get(group)
             return Result(Verdict.UNKNOWN, f"{told}, but {shown}") if shown else Result(Verdict.PASS, told)
         said = {group: move.applications.group_reads(target, group, since)}
-        checked = checked_reads(said, lambda of: move.ends.idle_groups(of, placed_groups(known)))[group]
+        checked = checked_reads(said, lambda of: move.ends.idle_groups(of, placed_in(known.get(GROUPS, {}))))[group]
         # Who goes on by a word that the cluster does not bear out takes the next group from where it is.
         answer = NotDone(checked.why) if is_word(said[group]) and isinstance(checked, Unobserved) else checked
         times: dict[str, Json] = {group: answer.at_ms} if isinstance(answer, Done) else {}

@@ -21,9 +21,9 @@ from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
-from mirror.recovery.seen_at_work import Placed, checked_reads, checked_write
+from mirror.recovery.seen_at_work import checked_reads, checked_write
 from mirror.recovery.set_by_hand import set_ahead
-from mirror.recovery.step_facts import mappings_of, named, positions_named, rows_of
+from mirror.recovery.step_facts import mappings_of, named, placed_in, positions_named, rows_of
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
 from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
 from mirror.waiting import Counted, WaitTimeout, wait_until
@@ -219,7 +219,7 @@ class Move:
             if not groups:
                 return Result(Verdict.PASS, "no group was moved, so none is waited for")
             said = self.applications.first_reads(self.flow.target, groups, _since(known))
-            answers = checked_reads(said, lambda of: self.ends.idle_groups(of, placed_groups(known)))
+            answers = checked_reads(said, lambda of: self.ends.idle_groups(of, placed_in(known.get(GROUPS, {}))))
             found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
             verdict = worst(_verdict(each) for each in found.values())
             told = [f"group {group}: {_detail(each)}" for group, each in found.items() if not isinstance(each, Done)]
@@ -426,6 +426,9 @@ class Move:
                 said += f"; left as they are: {named([str(each) for each in moves.left])}"
             return Result(Verdict.PASS, said, facts)
 
+        def drift(facts: Mapping[str, Json]) -> str | None:
+            return named(self.ends.gone_on(placed_in(facts))) or None
+
         def undo() -> str:
             # The newest first: each goes back to what was there before it.
             snapshots = sorted(self.directory.glob(f"{_SNAPSHOT}-*.json"), key=_number, reverse=True)
@@ -437,7 +440,8 @@ class Move:
             return "no position of a group is changed" if not snapshots else "the positions of groups are put back"
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
-        return Step(GROUPS, doing, act, undo=self.unless_given_up(undo), moments=when_passed(Event.OFFSETS_APPLIED))
+        back = self.unless_given_up(undo)
+        return Step(GROUPS, doing, act, drift=drift, undo=back, moments=when_passed(Event.OFFSETS_APPLIED))
 
     def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
         """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""
@@ -557,16 +561,6 @@ def moved_groups(known: Known) -> set[str]:
     """Return the groups that have a position on the target by the step that moves them."""
     rows = known.get(GROUPS, {}).get("rows")
     return {str(row["group"]) for row in mappings_of(rows) if row.get("after") is not None}
-
-
-def placed_groups(known: Known) -> Placed:
-    """Return where the step that moves groups has put them on the target."""
-    placed: dict[str, dict[TopicPartition, int]] = {}
-    for row in mappings_of(known.get(GROUPS, {}).get("rows")):
-        if isinstance(after := row.get("after"), int):
-            partition = TopicPartition(str(row["topic"]), int(str(row["partition"])))
-            placed.setdefault(str(row["group"]), {})[partition] = after
-    return placed
 
 
 def snapshots_of(directory: Path) -> list[GroupSnapshot]:

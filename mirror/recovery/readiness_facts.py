@@ -102,8 +102,9 @@ class Groups:
     ----------
     moves
         what would become of each position that the flow follows if the groups were moved now.
-    checkpoints
-        the last ones on the target.
+    checkpoints, checkpoints_before
+        the last ones on the target, read after the positions of the groups and before them: a group at work goes on
+        meanwhile.
     left_out
         consumer groups of the source that the flow does not follow, with those topics of the flow that they read.
     read_elsewhere
@@ -112,6 +113,7 @@ class Groups:
 
     moves: MovePlan | NotSeen
     checkpoints: Checkpoints | NotSeen = field(default_factory=dict)
+    checkpoints_before: Checkpoints | NotSeen = field(default_factory=dict)
     left_out: Mapping[str, tuple[str, ...]] | NotSeen = field(default_factory=dict)
     read_elsewhere: Mapping[str, tuple[str, ...]] | NotSeen = field(default_factory=dict)
 

@@ -245,22 +245,26 @@ def _groups(
     copies: Mapping[str, str],
 ) -> Groups:
     if isinstance(downstream, NotSeen):
-        return Groups(downstream, downstream, downstream, downstream)
+        return Groups(downstream, downstream, downstream, downstream, downstream)
     left_out, read_elsewhere = _other_readers(settings, source, upstream, copies)
     mend = "grant Describe on the groups, and Read on the side topics of the flow"
+
+    def checkpoints() -> Checkpoints | NotSeen:
+        return _attempt(
+            f"the checkpoints of {settings.flow}",
+            settings.checkpoints_topic,
+            f"grant Read on {settings.checkpoints_topic}",
+            lambda: _checkpoints(everything, settings, downstream),
+        )
+
+    before = checkpoints()
     moves = _attempt(
         f"the groups of {settings.flow}",
         settings.flow.target,
         mend,
         lambda: _moves(everything, settings, downstream, asks_source=isinstance(source, Cluster)),
     )
-    checkpoints = _attempt(
-        f"the checkpoints of {settings.flow}",
-        settings.checkpoints_topic,
-        f"grant Read on {settings.checkpoints_topic}",
-        lambda: _checkpoints(everything, settings, downstream),
-    )
-    return Groups(moves, checkpoints, left_out, read_elsewhere)
+    return Groups(moves, checkpoints(), before, left_out, read_elsewhere)
 
 
 def _moves(everything: MirrorSettings, settings: FlowSettings, target: Side, *, asks_source: bool) -> MovePlan:

@@ -90,3 +90,21 @@ def idle_groups(cluster: Cluster, groups: Collection[str], placed: Placed) -> di
         if at is not None and at.items() <= put.items():
             found[group] = f"it has no member on {cluster.alias}, and stands where it was put"
     return found
+
+
+def gone_on(cluster: Cluster, placed: Placed) -> list[str]:
+    """Return, for people, which groups would not read on from where they were put: they would pass records.
+
+    Their positions are further, or they have none any more. One that was set back reads again what it has read, as
+    somebody may want it to.
+    """
+    found = cluster.positions_of_groups(placed)
+    told = [f"group {group}: where it stands is not told: {why}" for group, why in found.problems.items()]
+    for group, positions in found.items():
+        for partition, put in placed[group].items():
+            now = positions.get(partition)
+            if now is None:
+                told.append(f"group {group} was put at {put} of {partition}, and has no position there any more")
+            elif now.position > put:
+                told.append(f"group {group} was put at {put} of {partition}, and stands at {now.position}")
+    return sorted(told)

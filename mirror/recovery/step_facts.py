@@ -41,6 +41,16 @@ def rows_in(facts: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
     return mappings_of(facts.get("rows"))
 
 
+def placed_in(facts: Mapping[str, Json]) -> dict[str, dict[TopicPartition, int]]:
+    """Return where the step that moves groups has put them on the target, by what it has found."""
+    placed: dict[str, dict[TopicPartition, int]] = {}
+    for row in rows_in(facts):
+        if isinstance(after := row.get("after"), int):
+            partition = TopicPartition(str(row["topic"]), int(str(row["partition"])))
+            placed.setdefault(str(row["group"]), {})[partition] = after
+    return placed
+
+
 def positions_of(facts: Mapping[str, Json]) -> list[dict[str, Json]]:
     """Return where the flow was cut, by what that step has found, as ``mirror failover --json`` shows it."""
     return position_rows(positions_named(facts, "positions"))

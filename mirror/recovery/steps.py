@@ -278,8 +278,9 @@ def take_back(
     runner = _Runner(journal, told, time.monotonic, set(progress.begun))
     if progress.is_beyond_return:
         runner.failed("back", "the run has passed the point of no return: only a failback leads back")
-    else:
-        runner.undone(steps)
+    elif runner.undone(steps) and not runner.results:
+        # Otherwise a take-back that ended at its last write, and is repeated, would say nothing of how it stands.
+        runner.passed("back", "nothing of the run is left to be taken back")
     return tuple(runner.results)
 
 
@@ -306,6 +307,9 @@ class _Runner:
     def skipped(self, before: StepResult) -> None:
         self._journal.append(Event.STEP_SKIPPED, step=before.name)
         self._take(replace(before, was_proven=True))
+
+    def passed(self, name: str, what: str) -> None:
+        self._take(StepResult(name, Result(Verdict.PASS, what), 0.0))
 
     def failed(self, name: str, why: str) -> None:
         self._take(StepResult(name, Result(Verdict.FAIL, why), 0.0))

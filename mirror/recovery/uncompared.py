@@ -157,6 +157,17 @@ def held_back(
     ]
 
 
+def uncopied(
+    state: FlowState, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return how many offsets the source has that are on their way, by partition: :func:`held_back` has the others."""
+    return {
+        source: ends[source] - start
+        for source, start in reached.items()
+        if start < ends[source] and source not in state.stopped
+    }
+
+
 def judged(
     settings: FlowSettings,
     state: FlowState,

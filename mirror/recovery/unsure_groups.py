@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from mirror.control.groups import GroupAction
+from mirror.control.groups import GroupAction, GroupDecision
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.partition import TopicPartition
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.set_by_hand import Placed
 
 
-def further_on_the_target(plan: MovePlan, source: str) -> list[str]:
-    """Return where groups are further on the target already than they were on the source; positions never go back."""
+def further_on(plan: MovePlan) -> list[tuple[GroupDecision, GroupPosition]]:
+    """Return where groups are further on the target already than they have read, each with that position there."""
     reached = {
         (each.group, TopicPartition(each.topic, each.partition)): each.downstream + (each.behind_records or 0)
         for each in plan.positions
         if each.downstream is not None
     }
     return [
-        f"group {each.group} is at {each.present.position} of {each.partition} already, and {source} "
-        f"says {each.wanted.position}"
+        (each, each.present)
         for each in plan.decisions
         if each.action is GroupAction.SKIP_REWIND
         and each.present is not None
         and each.present.position > reached[each.group, each.partition]
+    ]
+
+
+def further_on_the_target(plan: MovePlan, source: str) -> list[str]:
+    """Return where groups are further on the target already than they were on the source; positions never go back."""
+    return [
+        f"group {each.group} is at {present.position} of {each.partition} already, and {source} "
+        f"says {each.wanted.position}"
+        for each, present in further_on(plan)
     ]
 
 

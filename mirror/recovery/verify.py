@@ -40,7 +40,7 @@ from mirror.proof.raw_batches import mark_of
 from mirror.proof.verified_ranges import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
 from mirror.recovery.parked_records import parked_contents
 from mirror.recovery.shared_copies import mirrored_by_others, shared_copies
-from mirror.recovery.uncompared import begin_of, given_up, held_back, judged, left_by_java, undecided
+from mirror.recovery.uncompared import begin_of, given_up, held_back, judged, left_by_java, uncopied, undecided
 from mirror.same_offsets.fillers import RESERVED_KEY
 from mirror.spark import spark_session
 from mirror.waiting import WaitTimeout, wait_until
@@ -65,6 +65,8 @@ class Plan:
         where, of each pair, the copy is looked at outside of the range.
     left_out
         what is not compared.
+    uncopied
+        how many offsets lie behind the ranges on the source, by partition.
     state
         of the flow, as it was read after the ends of the copies were.
     is_running
@@ -76,6 +78,7 @@ class Plan:
     memory: Memory
     outside: list[Outside]
     left_out: list[LeftOut]
+    uncopied: Mapping[TopicPartition, int]
     state: FlowState
     is_running: bool
 
@@ -143,7 +146,7 @@ def verify_flow(
         )
         partitions.append(partition)
         left_out += more
-    return replace(found, partitions=tuple(partitions), left_out=tuple(left_out))
+    return replace(found, partitions=tuple(partitions), left_out=tuple(left_out), uncopied=plan.uncopied)
 
 
 def _once_recorded(
@@ -345,7 +348,8 @@ def plan_pairs(
                     reserved_key=RESERVED_KEY if offset_map.same_offsets else None,
                 ),
                 offset_map.expected_runs,
-                frozenset(state.writers),
+                # What is copied both ways is there whoever wrote it, at its offset.
+                frozenset() if mirrors.is_two_way(partition.topic) else frozenset(state.writers),
                 is_shared=is_shared,
                 absences=said[partition],
                 parked=parked.get(partition, {}),
@@ -378,7 +382,7 @@ def plan_pairs(
             outside.append(Outside(pair.target, before, behind, frozenset(state.writers)))
         reached = {pair.source.partition: pair.source.end for pair in pairs}
         left_out += held_back(settings, state, reached, ends)
-        return Plan(pairs, logs, memory, outside, left_out, state, is_running)
+        return Plan(pairs, logs, memory, outside, left_out, uncopied(state, reached, ends), state, is_running)
     finally:
         log.close()
         source.close()

@@ -31,7 +31,7 @@ from mirror.proof.eras import Replaced, judge_by_era
 from mirror.proof.evidence import MissingEvidence
 from mirror.proof.final_read import FinalRead, final_read
 from mirror.proof.final_values import FinalValues, compare_final_values
-from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Finding
+from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Finding, PartitionCount
 from mirror.proof.group_move import GroupMove
 from mirror.proof.group_positions import read_positions
 from mirror.proof.history import missing_acked
@@ -130,7 +130,15 @@ class ScenarioEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the judges found; ``moved``: records at other offsets than their originals, where they were to keep them."""
+    """What the judges found.
+
+    Attributes
+    ----------
+    moved
+        records at other offsets than their originals, where they were to keep them.
+    unsent
+        partitions with records that no application has written, which all keep a ledger.
+    """
 
     own: Delivery
     copies: Delivery
@@ -143,6 +151,7 @@ class Found:
     gaps: tuple[MissingEvidence, ...]
     values: FinalValues = field(default_factory=FinalValues)
     moved: int = 0
+    unsent: tuple[PartitionCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +217,8 @@ def measure(evidence: ScenarioEvidence) -> Found:
                 replaced=next((log for log in evidence.replaced if log.place == each.route.sent), None),
                 least_bytes=scenario.least_left_out_bytes,
             )
-        moved = sum(count_moved(logs, route) for route in _with_same_offsets(evidence))
+        with_same_offsets = tuple(_with_same_offsets(evidence))
+        moved = sum(count_moved(logs, route) for route in with_same_offsets)
         groups = None
         if evidence.readings:
             lasting = logs.where(~logs.cluster.isin(sorted(evidence.gone))) if evidence.gone else logs
@@ -229,9 +239,11 @@ def measure(evidence: ScenarioEvidence) -> Found:
             missing = [each for route in routes for each in missing_acked(sends, logs, route)]
             rpo = compute_rpo(missing, evidence.recovery.fault_at_ms)
         shared = shared_places([*own, *copies])
+        own_delivery = judge_by_era(sends, logs, own, shared=shared, replaced=evidence.replaced, gaps=gaps)
+        copies_delivery = judge_by_era(sends, logs, copies, shared=shared, replaced=evidence.replaced, gaps=gaps)
         return Found(
-            own=judge_by_era(sends, logs, own, shared=shared, replaced=evidence.replaced, gaps=gaps),
-            copies=judge_by_era(sends, logs, copies, shared=shared, replaced=evidence.replaced, gaps=gaps),
+            own=own_delivery,
+            copies=copies_delivery,
             groups=groups,
             absence=absence,
             rpo=rpo,
@@ -241,7 +253,20 @@ def measure(evidence: ScenarioEvidence) -> Found:
             gaps=gaps,
             values=values,
             moved=moved,
+            # Tombstones fill holes of copies with the source's offsets.
+            unsent=unsent((own_delivery, copies_delivery), {route.kept for route in with_same_offsets}),
         )
+
+
+def unsent(deliveries: Iterable[Delivery], filled: Set[Place]) -> tuple[PartitionCount, ...]:
+    """Return the partitions with records that carry no id of the ledger, but for places whose holes are ``filled``."""
+    found = {
+        (count.cluster, count.partition): count
+        for delivery in deliveries
+        for count in delivery.counts
+        if count.without_ledger and Place(count.cluster, count.partition.topic) not in filled
+    }
+    return tuple(found[where] for where in sorted(found))
 
 
 def judge(evidence: ScenarioEvidence) -> Judgement:
@@ -301,6 +326,13 @@ def verdict_of(found: Found, evidence: ScenarioEvidence) -> tuple[Verdict, tuple
         told.append((Verdict.FAIL, f"{uncopied} on their source and not on its copy"))
     if found.moved:
         told.append((Verdict.FAIL, f"{counted(found.moved, 'record')} {are(found.moved)} not at the source's offset"))
+    told += [
+        (
+            Verdict.FAIL,
+            f"{each.cluster} {each.partition}: {counted(each.without_ledger, 'record')} that no application has sent",
+        )
+        for each in found.unsent
+    ]
     if found.values.stale:
         told.append((Verdict.FAIL, f"{found.values.stale} of {found.values.keys} keys have not their newest value"))
     if found.transactions is not None and found.transactions.aborted_seen:

@@ -40,10 +40,11 @@ def write(
 
 
 def start(directory: Path, alias: str) -> None:
-    """Start a load and a reader a group on a cluster, unless they run there."""
+    """Start a load and a reader a group on a cluster, unless they run there; what a killed start has left is ended."""
     config = _config(directory)
-    if processes.running(directory, f"{alias}-"):
+    if len(processes.running(directory, f"{alias}-")) == 1 + len(config["groups"]):
         return
+    stop(directory, alias)
     config["lives"] += 1
     (directory / _CONFIG).write_text(json.dumps(config))
     life, bootstrap, ledger = f"{alias}-{config['lives']}", config["bootstrap"][alias], str(directory / "ledger")

@@ -150,6 +150,27 @@ def test_a_lost_worker_costs_an_epoch_and_no_record(
         assert [record.value for record in copying.copies(source)] == [r.value for r in copying.originals(source)]
 
 
+def test_a_frozen_worker_is_known_while_the_epoch_goes_on(
+    epochs: Epochs, new_copying: NewCopying, a_worker: Callable[[], psutil.Process]
+) -> None:
+    """Whoever leads the flow tells so: nothing else shows it before the epoch is over."""
+    copying = new_copying(partitions=2)
+    send(copying, 10)
+    running = Running(epochs, work_of(copying))
+    wait_until(
+        lambda: recorded(copying), "all to be copied", timeout_seconds=120, until=lambda at: at == {0: 10, 1: 10}
+    )
+    frozen = a_worker()
+    frozen.suspend()
+    wait_until(lambda: epochs.unheard_seconds() > 2, "the silence of a task", timeout_seconds=120)
+    assert not running.has_ended()
+    frozen.resume()
+    wait_until(lambda: epochs.unheard_seconds() < 1, "all tasks to be heard of", timeout_seconds=120)
+    epochs.end_epoch()
+    wait_until(running.has_ended, "the epoch to end", timeout_seconds=120)
+    assert (running.failure, epochs.unheard_seconds()) == (None, 0.0)
+
+
 @pytest.fixture
 def a_worker() -> Iterator[Callable[[], psutil.Process]]:
     """Find one of Spark's Python workers that copies; none is left behind."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import pytest
 from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
 from mirror.control.status import observe
-from mirror.evidence.journal import Journal
+from mirror.evidence.journal import Event, Journal
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import read_records
@@ -31,12 +32,13 @@ from mirror.recovery.catching_up import await_return
 from mirror.recovery.steps import Progress
 from mirror.waiting import wait_until
 from tests.brokers import lab_applications
-from tests.brokers.command import FACTORS, address, mirror
+from tests.brokers.command import FACTORS, address, mirror, status_of
+from tests.brokers.killing import Ended, ended_at_each_write
 
 PARTITIONS = 2
 TOPIC = "orders"
 GROUPS = ["audit", "billing"]
-LINKED, UNCHANGED = "over a link", "names unchanged"
+LINKED, UNCHANGED, SAME = "over a link", "names unchanged", "the source's offsets"
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
 
 
@@ -125,6 +127,17 @@ class Site:
         sends = read_rows(self.played / "ledger" / "sends", columns)
         return sends[(sends.cluster == alias) & (sends.status == "acked")]
 
+    def ended_at_each_write(self, what: str, *options: str, by: signal.Signals = signal.SIGKILL) -> Iterator[Ended]:
+        """Yield the processes of a command that end at its writes, up to the one that ends by itself."""
+        argv = (what, str(self.file), "--flow", self.flow, "--applications", str(self.applications), "--yes", *options)
+        number = len(list(self.directory.glob("killed-*")))
+        return ended_at_each_write(argv, self.directory / f"killed-{number}", by)
+
+    def on_record(self) -> list[Any]:
+        """Return the failovers of the flow that are on record."""
+        (found,) = [each["failovers"] for each in status_of(self.file) if each["flow"] == self.flow]
+        return list(found)
+
     def at_work(self) -> set[str]:
         return {each.name.partition("-")[0] for each in processes.running(self.played)}
 
@@ -151,7 +164,8 @@ def site(
         f"west.bootstrap.servers = {address(east_west, 'west')}\n"
         f"{alias}->west.enabled = true\nwest->{alias}.enabled = true\ntopics = {topic}\n"
         f"groups = {'|'.join(groups)}\nemit.checkpoints.interval.seconds = 1\n{FACTORS}"
-        + (IDENTITY if given == UNCHANGED else "")
+        + (IDENTITY if given in (UNCHANGED, SAME) else "")
+        + ("mirror.offsets = same\n" if given == SAME else "")
     )
     source = ClusterSettings(alias, {"bootstrap.servers": shop.bootstrap_servers})
     with Cluster.connect(source) as old:
@@ -166,11 +180,11 @@ def site(
         {alias: shop.bootstrap_servers, "west": address(east_west, "west")},
         {alias: topic, "west": topic},
         {each: [topic] for each in (alias, "west")}
-        if given == UNCHANGED
+        if given in (UNCHANGED, SAME)
         else {alias: [topic, f"west.{topic}"], "west": [topic, f"{alias}.{topic}"]},
         groups,
     )
-    copy = topic if given == UNCHANGED else f"{alias}.{topic}"
+    copy = topic if given in (UNCHANGED, SAME) else f"{alias}.{topic}"
     made = Site(alias, topic, copy, groups, file, applications, tmp_path, source, settings_of("west"))
     made.start_engine()
     lab_applications.start(played, alias)
@@ -269,6 +283,39 @@ def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west:
         assert sum(old.offsets(home, "latest").values()) >= len(site.sends("west"))
     code, said = site.command("failback", "--applications", str(site.applications), "--yes")
     assert (code, "is not failed over" in said.replace("\n", " ")) == (2, True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("site", [SAME], indirect=True)
+def test_copies_with_the_source_s_offsets_change_sides_and_nothing_is_made_anew(site: Site, west: Cluster) -> None:
+    """There and home: positions of groups are equal, and so are the two topics."""
+    site.await_work(site.alias)
+    site.await_flow(site.flow)
+    partitions = [TopicPartition(site.topic, number) for number in range(PARTITIONS)]
+    how = ("--run-directory", str(site.directory / "run"), "--applications", str(site.applications), "--yes", "--json")
+    code, told = site.command("failover", "--mode", "planned", *how)
+    assert (code, told["verdict"]) == (0, "PASS"), told
+    assert all(row["upstream"] == row["after"] for row in told["groups"])
+    site.await_work("west")
+    site.await_flow(f"west->{site.alias}")
+    code, told = site.command("failback", *how)
+    assert (code, told["verdict"], told["stranded"]) == (0, "PASS", []), told
+    assert all(row["upstream"] == row["after"] for row in told["groups"])
+    site.await_flow(site.flow)
+    lab_applications.stop(site.played, site.alias)
+    with Cluster.connect(site.source) as old:
+        ends = old.offsets(partitions, "latest")
+    wait_until(
+        lambda: west.offsets(partitions, "latest"), "the copies", timeout_seconds=120, until=lambda at: at == ends
+    )
+    for each in partitions:
+        kept, copied = (
+            [(one.offset, one.value, one.headers) for one in read_records(settings.client, each, 0, ends[each])]
+            for settings in (site.source, site.target)
+        )
+        assert kept == copied
+    acknowledged = len(site.sends(site.alias)) + len(site.sends("west"))
+    assert sum(ends.values()) >= acknowledged
 
 
 @pytest.mark.long
@@ -408,3 +455,66 @@ def test_there_and_home_with_names_unchanged_doubles_no_record(site: Site, west:
         for record in read_records(site.target.client, each, 0, west.offsets([each], "latest")[each])
     ]
     assert len(set(seen)) == len(seen) >= len(site.sends("west"))
+
+
+@pytest.mark.soak
+def test_a_failover_that_is_interrupted_at_each_write_is_taken_back_whole_also_by_killed_processes(site: Site) -> None:
+    """Ctrl-C at each write up to the point of no return, which is not passed; then `--take-back`, killed at each."""
+    site.await_work(site.alias)
+    site.await_flow(site.flow)
+    run = site.directory / "run"
+    options = ("--mode", "planned", "--run-directory", str(run))
+    for ended in site.ended_at_each_write("failover", *options, by=signal.SIGINT):
+        assert ended.at is not None, ended.said
+        assert ended.code in {1, 130}, ended
+        assert "Traceback" not in ended.said, ended.said
+        if ended.at == "start: before point_of_no_return":
+            break
+    assert site.at_work() == set()
+    assert site.positions(site.target, site.copy) != {}
+
+    *killed, last = site.ended_at_each_write("failover", *options, "--take-back")
+    assert (last.code, len(killed) > 5) == (0, True), last.said
+    assert site.at_work() == {site.alias}
+    assert site.positions(site.target, site.copy) == {}
+    assert site.on_record() == []
+    site.await_flow(site.flow)
+
+
+@pytest.mark.soak
+def test_a_failover_and_its_failback_that_are_killed_at_each_write_end_as_those_that_were_not(site: Site) -> None:
+    site.await_work(site.alias)
+    site.await_flow(site.flow)
+    run = ("--run-directory", str(site.directory / "run"))
+    *killed, last = site.ended_at_each_write("failover", "--mode", "planned", *run)
+    assert last.code == 0, last.said
+    code, told = site.command("failover", *run, "--applications", str(site.applications), "--yes", "--json")
+    assert (code, told["verdict"]) == (0, "PASS"), told
+    killed_at_each_step_and_none_done_twice(killed, told, site.directory / "run")
+    assert site.at_work() == {"west"}
+    assert [each["run"] for each in site.on_record()] == [
+        json.loads((site.directory / "run/run.json").read_text())["run"]
+    ]
+    old_positions = site.positions(site.source, site.topic)
+    rows = [row for row in told["groups"] if row["topic"] == site.copy]
+    assert {(row["group"], row["partition"]): row["upstream"] for row in rows} == old_positions
+    assert all(row["exact"] for row in rows)
+
+    site.await_work("west")
+    site.await_flow(f"west->{site.alias}")
+    *killed, last = site.ended_at_each_write("failback", *run)
+    assert last.code == 0, last.said
+    killed_at_each_step_and_none_done_twice(killed, None, site.directory / "run" / "failback")
+    assert site.at_work() == {site.alias}
+    assert site.on_record() == []
+
+
+def killed_at_each_step_and_none_done_twice(killed: list[Ended], told: Any, directory: Path) -> None:
+    """A process has ended before and in each step, and what was proven was not begun again."""
+    entries = Journal(directory / "journal.jsonl").read().entries
+    steps = {each.step for each in entries if each.event is Event.STEP_STARTED}
+    assert told is None or {each["name"] for each in told["steps"]} == steps
+    writes = {each.at for each in killed}
+    assert {f"{step}: before {event}" for step in steps for event in ("step_started", "step_finished")} <= writes
+    passed = [each.step for each in entries if each.event is Event.STEP_FINISHED and each.facts["verdict"] == "PASS"]
+    assert sorted(map(str, passed)) == sorted(map(str, steps))

@@ -29,6 +29,7 @@ from mirror.recovery.fence import apply_fence, lift_fence, plan_fence, watch_fen
 from mirror.recovery.sentinel import Watched
 from mirror.waiting import wait_until
 from tests.brokers.command import address, mirror, write
+from tests.brokers.killing import ended_at_each_write
 
 QUIET_SECONDS = 0.5
 EVERY = QuotaKey((("client-id", None), ("user", None)), "producer_byte_rate")
@@ -150,6 +151,21 @@ def test_a_fence_that_was_cut_off_between_two_writes_is_taken_up_or_lifted(
     delete_acls(secured.admin, plan.record.acls[:1])
     assert lift_fence(secured.settings, "east", path).verdict is Verdict.PASS
     assert secured.acls == before
+
+
+@pytest.mark.long
+def test_a_fence_that_is_killed_at_each_write_is_put_up_and_lifted_whole(secured: Secured, tmp_path: Path) -> None:
+    before, record = secured.acls, tmp_path / "fence.json"
+    argv = ("fence", str(secured.file), "--cluster", "east", "--record", str(record), "--yes")
+    *killed, last = ended_at_each_write(argv, tmp_path / "up")
+    assert last.code == 0, last.said
+    assert {"no step: before create_acls", "no step: after create_acls"} <= {each.at for each in killed}
+    assert fence.denial(secured.topic) in secured.acls - before
+    *killed, last = ended_at_each_write((*argv, "--lift"), tmp_path / "down")
+    assert last.code == 0, last.said
+    assert {"no step: before delete_acls", "no step: after delete_acls"} <= {each.at for each in killed}
+    assert secured.acls == before
+    assert not record.exists()
 
 
 def test_who_writes_on_as_a_super_user_is_named(

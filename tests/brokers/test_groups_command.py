@@ -19,6 +19,7 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, address, in_process, mirror
 from tests.brokers.copying import positions_of
+from tests.brokers.killing import ended_at_each_write
 
 
 def test_groups_are_moved_as_planned_and_put_back_exactly(
@@ -105,4 +106,20 @@ def test_groups_are_moved_as_planned_and_put_back_exactly(
     done = mirror("groups", str(file), "--groups", behind, "--apply", "--yes", "--snapshot", str(saved))
     assert done.returncode == 2
     assert str(saved) in done.stderr
+    assert positions() == before
+
+    # Killed at each write, and called again each time: what was there before is in the snapshots, the newest first.
+    inside = tmp_path / "killed"
+    inside.mkdir()
+    argv = ("groups", str(file), "--groups", f"{behind}|{fresh}", "--yes")
+    *killed, last = ended_at_each_write((*argv, "--apply"), tmp_path / "there", inside=inside)
+    assert (last.code, positions()) == (0, moved), last.said
+    assert {f"no step: {when} write_positions_of_groups" for when in ("before", "after")} <= {
+        each.at for each in killed
+    }
+    snapshots = sorted(inside.glob("groups-*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    assert snapshots
+    for number, snapshot in enumerate(snapshots):
+        *killed, last = ended_at_each_write((*argv, "--restore", str(snapshot)), tmp_path / f"back-{number}")
+        assert last.code == 0, last.said
     assert positions() == before

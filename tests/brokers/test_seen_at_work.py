@@ -13,7 +13,7 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.model.partition import TopicPartition
-from mirror.recovery.seen_at_work import first_write, idle_groups
+from mirror.recovery.seen_at_work import first_write, gone_on, idle_groups
 from mirror.waiting import wait_until
 
 
@@ -58,3 +58,21 @@ def test_a_group_without_a_member_that_stands_where_it_was_put_shows_nothing(
         consumer.close()
     assert set(found) == {idle, unheard_of}
     assert "no member on west" in found[idle]
+
+
+def test_groups_that_are_further_than_they_were_put_or_nowhere_any_more_are_named(
+    west: Cluster, unique: Callable[[str], str]
+) -> None:
+    topic = unique("orders")
+    west.create_topics([NewTopic(topic, 1, 1)])
+    partition = TopicPartition(topic, 0)
+    there, further, back, nowhere = (unique(word) for word in ("there", "further", "back", "nowhere"))
+    for group, position in ((there, 5), (further, 6), (back, 4)):
+        west.write_group_positions(group, {partition: GroupPosition(position)})
+    found = gone_on(west, {group: {partition: 5} for group in (there, further, back, nowhere)})
+    assert sorted(found) == sorted(
+        [
+            f"group {further} was put at 5 of {partition}, and stands at 6",
+            f"group {nowhere} was put at 5 of {partition}, and has no position there any more",
+        ]
+    )

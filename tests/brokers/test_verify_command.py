@@ -334,6 +334,10 @@ def test_what_somebody_else_wrote_behind_the_last_copied_record_is_extra_also_wh
     done = in_process("verify", str(file))
     assert done.returncode == 1
     assert "copied, and not on record" in " ".join(done.stdout.split())
+    assert "Not copied when this began" not in done.stdout
+
+    write(copying.flow.source_client, one, range(2))
+    assert verify_flow(settings, load(file).clusters).uncopied == {one: 2}, "it is compared up to where it was copied"
 
 
 @pytest.mark.long

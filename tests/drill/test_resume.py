@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from mirror.evidence.journal import Entry, Event, Journal
@@ -18,10 +14,10 @@ from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import holder
 from mirror.recovery.run import FAILBACK, FAILOVER
 from mirror.waiting import wait_until
+from tests.drill.killing import begun_again, command, kill
 
 pytestmark = [pytest.mark.drill, pytest.mark.soak]
 
-ROOT = Path(__file__).parents[2]
 SECONDS = 600.0
 STEPS = ("setup", "mirror", "verify", "failover_drill", "failback")
 
@@ -61,33 +57,6 @@ def runs(tmp_path: Path) -> Iterator[Path]:
         holder.release(run)
 
 
-def command(*arguments: str) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", "mirror", "runbook", *arguments]
-    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def kernel_of(runner: subprocess.Popen[str]) -> psutil.Process | None:
-    children = psutil.Process(runner.pid).children()
-    return next((each for each in children if "ipykernel_launcher" in " ".join(each.cmdline())), None)
-
-
-def kill(what: str, runner: subprocess.Popen[str], run: RunDirectory) -> None:
-    """SIGKILL one of the three; the runner has ended when this returns."""
-    if what == "runner":
-        runner.kill()
-    elif what == "kernel":
-        kernel = wait_until(lambda: kernel_of(runner), "a kernel", timeout_seconds=SECONDS)
-        assert kernel is not None
-        os.kill(kernel.pid, signal.SIGKILL)
-    else:
-        held = wait_until(lambda: holder.holder_of(run.path), "a holder", timeout_seconds=SECONDS)
-        assert held is not None
-        held.kill()
-        # Without what it held the step cannot go on; nobody waits for it to notice.
-        runner.kill()
-    runner.communicate(timeout=SECONDS)
-
-
 def test_a_drill_that_is_killed_everywhere_ends_as_one_that_was_not(runs: Path) -> None:
     """Nothing lost, twice, out of order or altered, the account balances, and what was proven was not done again."""
     far = [part for name in ("rto", "rpo", "lag") for part in ("-p", f"{name}_objective_seconds=100000")]
@@ -122,20 +91,6 @@ def test_a_drill_that_is_killed_everywhere_ends_as_one_that_was_not(runs: Path) 
     for journal in (THERE, HOME):
         assert begun_again(Journal(directory / journal / "journal.jsonl")) == []
     assert holder.held(runs) == []
-
-
-def begun_again(journal: Journal) -> list[str]:
-    """Return the steps of a procedure that were begun again although they were proven: what is UNKNOWN may be."""
-    proven: set[str | None] = set()
-    found = []
-    for entry in journal.read().entries:
-        if entry.event is Event.STEP_FINISHED and entry.facts["verdict"] == "PASS":
-            proven.add(entry.step)
-        elif entry.event is Event.STEP_UNDONE:
-            proven.discard(entry.step)
-        elif entry.event is Event.STEP_STARTED and entry.step in proven:
-            found.append(str(entry.step))
-    return found
 
 
 def newer(

@@ -332,11 +332,28 @@ def test_what_was_not_compared_is_not_counted(monkeypatch: pytest.MonkeyPatch, f
     assert "no record" not in text
 
 
+def test_what_was_not_copied_yet_is_told_beside_the_verdict(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """PASS stood there alone while a copy that may not be written had nothing of 376 records."""
+    same = PartitionEquivalence(
+        TopicPartition("orders", 0), TopicPartition("east.orders", 0), 0, 0, 0, 0, 0, 0, 0, None, None
+    )
+    behind = {TopicPartition("orders", 0): 376, TopicPartition("orders", 1): 4}
+    monkeypatch.setattr(verify, "verify_flow", lambda *_, **__: Equivalence((same,), uncopied=behind))
+    status, text = shown(monkeypatch, 120, FlowStatus(FLOW, "RUNNING", (), ()), "verify", str(file))
+    assert status == 0
+    assert (
+        "Not copied when this began, and so not compared: 380 offsets of 2 partitions, most in orders-0 (376); mirror "
+        "status says why."
+    ) in " ".join(text.split())
+
+
 def test_what_is_the_same_of_many_partitions_is_told_once(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     """Without the module of its transform a verification said so anew of each partition."""
     unread = tuple(
         PartitionEquivalence(
-            *(TopicPartition("orders", number), TopicPartition("east.orders", number), *[0] * 7, None),
+            TopicPartition("orders", number),
+            TopicPartition("east.orders", number),
+            *(0, 0, 0, 0, 0, 0, 0, None),
             f"east orders-{number} was not read to the end: no module mask{'!' if number == 7 else ''}",
         )
         for number in range(8)

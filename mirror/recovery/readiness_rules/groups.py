@@ -16,6 +16,7 @@ from mirror.recovery.readiness_facts import Facts, NotLookedAt, NotSeen, seen
 from mirror.recovery.readiness_rules import mends
 from mirror.recovery.readiness_rules.flow import has_run
 from mirror.recovery.readiness_rules.transactional import applications_transactions
+from mirror.recovery.unsure_groups import further_on
 
 _CONSOLE = "console-consumer-"
 # MirrorMaker's own: more seldom, and groups read more than that again.
@@ -142,7 +143,7 @@ def refused(facts: Facts) -> Iterator[Difference]:
 
 def set_back(facts: Facts) -> Iterator[Difference]:
     """A checkpoint ahead of its group, which was set back on the source: it would pass what it is to read again."""
-    checkpoints = seen(facts.groups.checkpoints)
+    checkpoints = seen(facts.groups.checkpoints_before)
     for each in _positions(facts):
         known = checkpoints.get(_key(each))
         if known is not None and known.upstream > each.upstream and _is_live(facts):
@@ -155,6 +156,25 @@ def set_back(facts: Facts) -> Iterator[Difference]:
                 f"wait for the next checkpoint ({facts.settings.emit_checkpoints_interval_seconds:g} s), or move it "
                 f"with the source alive: {mends.mirror(facts, 'groups', f' --groups {each.group} --apply')}",
             )
+
+
+def further_on_the_target(facts: Facts) -> Iterator[Difference]:
+    """A group that stands on the target beyond what it has read: positions never go back, so it would pass the rest."""
+    checkpoints = seen(facts.groups.checkpoints)
+    for each, present in further_on(seen(facts.groups.moves)):
+        # Of a group at work these are newer than what the source has told: the flow has just put it there.
+        known = checkpoints.get((each.group, each.partition))
+        if known is not None and known.downstream >= present.position:
+            continue
+        yield Difference(
+            Impact.LOSES,
+            "a group is further on the target than it has read",
+            f"{each.group}, {each.partition}",
+            str(each.wanted.position),
+            str(present.position),
+            f"unless it has read that on {facts.settings.flow.target}: "
+            f"{mends.set_group(seen(facts.target), each.group, each.partition, each.wanted.position)}",
+        )
 
 
 def read_again(facts: Facts) -> Iterator[Difference]:
@@ -231,6 +251,7 @@ RULES = (
     Rule("group-not-told", Impact.LOSES, not_told),
     Rule("group-refused", Impact.BLOCKS, refused),
     Rule("group-set-back", Impact.LOSES, set_back),
+    Rule("group-further-on", Impact.LOSES, further_on_the_target),
     Rule("read-again", Impact.DUPLICATES, read_again),
     Rule("checkpoints", Impact.DUPLICATES, no_checkpoints),
     Rule("positions-not-kept", Impact.DUPLICATES, positions_not_kept),

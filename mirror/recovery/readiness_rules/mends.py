@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mirror.model.partition import TopicPartition
 from mirror.recovery.readiness_facts import Facts, Side
 
 
@@ -45,6 +46,14 @@ def describe_topic(side: Side, topic: str) -> str:
     return (
         f"start the brokers that hold it: kafka-topics.sh --bootstrap-server {side.bootstrap} --describe --topic "
         f"{topic}"
+    )
+
+
+def set_group(side: Side, group: str, partition: TopicPartition, position: int) -> str:
+    """Return the command that puts a group without members somewhere."""
+    return (
+        f"kafka-consumer-groups.sh --bootstrap-server {side.bootstrap} --group {group} "
+        f"--topic {partition.topic}:{partition.partition} --reset-offsets --to-offset {position} --execute"
     )
 
 

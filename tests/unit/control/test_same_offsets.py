@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirror.config.settings import SameOffsets
-from mirror.control.same_offsets import Logs, compacted, copies_with_same_offsets, needed_rights, plan_same_offsets
+from mirror.control.same_offsets import (
+    Logs,
+    begun_copies,
+    compacted,
+    copies_with_same_offsets,
+    needed_rights,
+    plan_same_offsets,
+)
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.patterns import PatternList
+from mirror.model.position import Position
 from mirror.same_offsets.filling import Bounds
 from tests.unit.control.builders import cluster, entry, flow_settings, topic
 
@@ -19,7 +29,7 @@ def row(
 ) -> dict[str, str]:
     cleaned = frozenset({"east.orders"}) if is_cleaned else frozenset()
     logs = {ORDERS: Logs(source, copy, share)}
-    (found,) = plan_same_offsets({ORDERS: COPY}, logs, cleaned, SameOffsets(PatternList((".*",)), limit))
+    (found,) = plan_same_offsets({ORDERS: COPY}, logs, cleaned, SameOffsets(PatternList((".*",)), limit), {})
     return found
 
 
@@ -50,8 +60,32 @@ def test_a_partition_that_cannot_have_them_is_a_problem_by_name() -> None:
     filled = row(Bounds(0, 400), Bounds(0, 7))
     assert filled["action"] == "problem"
     assert "holds the offsets 0 to 7" in filled["detail"]
-    (untold,) = plan_same_offsets({ORDERS: COPY}, {}, frozenset(), EVERYTHING)
+    (untold,) = plan_same_offsets({ORDERS: COPY}, {}, frozenset(), EVERYTHING, {})
     assert untold["action"] == "problem"
+
+
+def test_a_copy_that_is_gone_on_with_is_no_problem() -> None:
+    logs = {ORDERS: Logs(Bounds(0, 400), Bounds(0, 7), 0.0)}
+    (found,) = plan_same_offsets({ORDERS: COPY}, logs, frozenset(), EVERYTHING, {ORDERS: "copied already"})
+    assert (found["action"], found["detail"]) == ("go on", "copied already")
+    empty = {ORDERS: Logs(Bounds(0, 400), Bounds(0, 0), 0.0)}
+    (found,) = plan_same_offsets({ORDERS: COPY}, empty, frozenset(), EVERYTHING, {ORDERS: "copied already"})
+    assert found["action"] == "copy"
+
+
+def test_copies_are_gone_on_with_that_this_flow_or_under_one_name_the_flow_back_has_begun() -> None:
+    lines = (
+        "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "mirror.offsets = same",
+    )
+    settings, pairs = flow_settings(*lines), {ORDERS: ORDERS}
+    position = Position(7, 7, 0, True, same_offsets=True)
+    assert begun_copies(pairs, settings, None, {ORDERS: position}) == {ORDERS: "copied already"}
+    assert begun_copies(pairs, settings, None, {ORDERS: replace(position, same_offsets=False)}) == {}
+    (told,) = begun_copies(pairs, settings, settings, {}).values()
+    assert "may be the original" in told
+    assert begun_copies({ORDERS: COPY}, settings, settings, {}) == {}
+    assert begun_copies(pairs, settings, flow_settings(lines[0]), {}) == {}
 
 
 def test_only_topics_that_are_chosen_have_them() -> None:

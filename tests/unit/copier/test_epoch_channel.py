@@ -289,6 +289,17 @@ def test_it_is_alone_when_the_last_task_has_ended(epoch_channel: EpochChannel, l
     wait_until(lambda: epoch_channel.listeners == 0, "the epoch channel to be alone", timeout_seconds=5)
 
 
+def test_who_is_not_heard_of_is_the_most_silent_task_or_all_before_the_first_has_begun(
+    epoch_channel: EpochChannel, listen: Listen
+) -> None:
+    wait_until(lambda: epoch_channel.unheard() > 0.1, "nobody to be heard of", timeout_seconds=5)
+    listen(epoch_channel)
+    with socket.create_connection(epoch_channel.address):
+        wait_until(lambda: epoch_channel.listeners == 2, "both to listen", timeout_seconds=5)
+        wait_until(lambda: epoch_channel.unheard() > 0.1, "the silence of one of two", timeout_seconds=5)
+    wait_until(lambda: epoch_channel.unheard() < 0.1, "the silent one to be gone", timeout_seconds=60)
+
+
 def test_an_epoch_is_over_at_once_when_some_of_its_tasks_find_no_core(
     epoch_channel: EpochChannel, listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:

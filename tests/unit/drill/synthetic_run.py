@@ -12,6 +12,7 @@ from pathlib import Path
 
 import nbformat
 
+from mirror.evidence.digests import seal_of
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event, Journal
 from mirror.evidence.outcome import Outcome
@@ -274,6 +275,8 @@ class SyntheticRun:
 
     def _finish(self, at: float, facts: Mapping[str, object]) -> None:
         self._clock.at = at
+        samples = {str(self.run.lag.relative_to(self.run.path)): seal_of(self.run.lag)}
+        self._journal.append(Event.EVIDENCE_SEALED, facts={"files": samples})
         seal_end(self.run.seal, self._journal.append(Event.RUN_FINISHED, facts=facts))
 
     def _fail_back(self, lost: int) -> None:

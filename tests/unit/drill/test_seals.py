@@ -207,6 +207,18 @@ def test_an_outcome_that_no_step_has_written_is_not_believed(run: RunDirectory) 
     ]
 
 
+def test_samples_of_lag_that_came_when_the_run_was_over_are_not_believed(run: RunDirectory) -> None:
+    samples = run.lag.read_text()
+    run.lag.unlink()
+    found = [each for each in run.journal.path.read_text().splitlines() if "lag.jsonl" not in each]
+    run.journal.path.unlink()
+    for entry in map(json.loads, found):
+        run.journal.append(Event(entry["event"]), step=entry["step"], facts=entry["facts"])
+    assert broken(run, run.journal.read().entries) == ()
+    run.lag.write_text(samples)
+    assert [str(each) for each in broken(run, run.journal.read().entries)] == ["evidence not in the journal: lag.jsonl"]
+
+
 @pytest.mark.parametrize("status", [RunStatus.STOPPED, RunStatus.INTERRUPTED])
 def test_applications_that_outlive_a_run_that_was_stopped_may_write_their_last_parts(
     run: RunDirectory, status: RunStatus

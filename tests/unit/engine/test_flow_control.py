@@ -200,6 +200,8 @@ MIRRORS = {
     "loop_problem": None,
     "left_out": lambda _: ("north",),
     "has_way_back": lambda _: False,
+    "is_two_way": lambda _: False,
+    "copied_back": {},
     "close": lambda: None,
 }
 

@@ -84,6 +84,24 @@ def test_stopped_partitions_are_told_with_the_reason_and_when_they_go_on(watched
     assert watched.look() == ["INFO orders-1 goes on"]
 
 
+def test_a_task_that_says_nothing_any_more_is_told_in_the_log_and_in_the_report(watched: Watched) -> None:
+    """It was RUNNING for as long as the epoch lasted, and without an end if Spark was frozen with it."""
+    silent = 16.4
+    watched.runtime.unheard_seconds = lambda: silent
+    words = "a task has said nothing for 16 s: what it copies stands still"
+    watched.runtime.begin_epoch({source: copy for source, copy, *_ in COPIES}, None)
+    assert watched.look() == [], "it is starting"
+    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    assert watched.look()[1:] == [f"WARNING tasks: {words}"]
+    assert flow_messages.reasons(watched.runtime) == (words,)
+    silent = 0.4
+    assert flow_messages.reasons(watched.runtime) == ()
+    assert watched.look() == ["INFO tasks: all are heard of again"]
+    silent = 20.0
+    watched.runtime.end_epoch()
+    assert (watched.look(), flow_messages.reasons(watched.runtime)) == ([], ()), "nobody is to copy"
+
+
 def test_what_comes_and_goes_or_changes_its_words_is_told_once_a_minute(watched: Watched) -> None:
     said = []
     for second in range(120):
@@ -155,18 +173,18 @@ def test_the_cluster_that_is_away_is_told_and_not_the_one_that_has_just_come_bac
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Ten seconds after the source was back the target was gone: "the copy waits for east", for half a minute."""
-    east, west = (ClusterNews(alias, lambda: None, lambda: watched.now) for alias in ("east", "west"))
-    watched = Watched(caplog, Outages({"east": east, "west": west}))
-    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
-    watched.look()
+    east, west = (ClusterNews(alias, lambda: None, lambda: looked.now) for alias in ("east", "west"))
+    looked = Watched(caplog, Outages({"east": east, "west": west}))
+    looked.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    looked.look()
     east.begin_away(Away("e:1: connection refused"))
-    watched.now = 30.0
+    looked.now = 30.0
     east.look()
-    watched.now = 40.0
-    watched.runtime.take_trouble(ORDERS[0], "west: connection refused")
-    assert watched.look() == [], "whether west is away is found out first"
+    looked.now = 40.0
+    looked.runtime.take_trouble(ORDERS[0], "west: connection refused")
+    assert looked.look() == [], "whether west is away is found out first"
     west.begin_away(Away("w:1: connection refused"))
-    assert watched.look() == ["WARNING the copy waits for west"]
+    assert looked.look() == ["WARNING the copy waits for west"]
 
 
 def test_a_flow_that_has_not_begun_waits_for_a_source_that_lets_nobody_in_and_is_reminded_of(

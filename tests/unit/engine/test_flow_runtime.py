@@ -13,6 +13,7 @@ from mirror.config.resolving import load
 from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult, SlotEnd, TaskResult, Throttled
 from mirror.engine import flow_messages
+from mirror.engine.copied_back import CopiedBack
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
@@ -141,12 +142,36 @@ def test_of_a_partition_that_is_not_copied_any_more_nothing_is_wrong() -> None:
     assert (runtime.stopped, runtime.troubles) == ({BILLS: "poison"}, {BILLS: "no leader"})
 
 
+def test_where_a_topic_was_made_anew_it_is_looked_again_whether_it_can_be_copied() -> None:
+    runtime = FlowRuntime(flow_settings())
+    runtime.take_partitions(tuple((each, each, "id", "copy") for each in (ORDERS, BILLS)))
+    for source in (ORDERS, BILLS):
+        runtime.take_result(PartitionResult(EAST_WEST, source, None, stopped="poison"))
+    runtime.take_partitions(((ORDERS, ORDERS, "id", "another"), (BILLS, BILLS, "id", "copy")))
+    assert runtime.stopped == {BILLS: "poison"}
+
+
+def test_what_the_flow_back_copies_is_told_to_the_tasks_when_it_is_of_other_topics() -> None:
+    changes: list[None] = []
+    runtime = FlowRuntime(flow_settings(), lambda: changes.append(None))
+    position = Position(5, 5, 0, True, topic_id="id", target_id="copy", same_offsets=True)
+    for now, told in (
+        (position, 1),
+        (replace(position, upstream=9), 1),
+        (replace(position, topic_id="another"), 2),
+    ):
+        runtime.take_mirrors({}, {}, frozenset(), CopiedBack(frozenset({ORDERS.topic}), {ORDERS: now, BILLS: now}))
+        assert runtime.copied_back.of(ORDERS) == now
+        assert len(changes) == told
+    assert runtime.copied_back.of(BILLS) is None
+
+
 def test_what_is_left_out_is_told_to_the_tasks_when_it_changes() -> None:
     changes: list[None] = []
     runtime = FlowRuntime(flow_settings(), lambda: changes.append(None))
     left_out = {"orders": ("mm2-state.north.internal",)}
     for now, told in ((left_out, 1), (dict(left_out), 1), ({}, 2)):
-        runtime.take_mirrors({}, now, frozenset({"orders"}))
+        runtime.take_mirrors({}, now, frozenset({"orders"}), CopiedBack())
         assert runtime.left_out == now
         assert len(changes) == told
 
@@ -250,7 +275,7 @@ _USES: dict[str, Callable[[FlowRuntime], object]] = {
     "keep": lambda runtime: runtime.keep(TickReport("topics A->B", 1, 0)),
     "follow": lambda runtime: runtime.follow(FlowState()),
     "take_partitions": lambda runtime: runtime.take_partitions(()),
-    "take_mirrors": lambda runtime: runtime.take_mirrors({}, {}, frozenset()),
+    "take_mirrors": lambda runtime: runtime.take_mirrors({}, {}, frozenset(), CopiedBack()),
     "take_trouble": lambda runtime: runtime.take_trouble(ORDERS, "no leader"),
     "forget": lambda runtime: runtime.forget([ORDERS]),
 }

@@ -163,7 +163,7 @@ def test_that_it_stands_by_is_said_once_each_time(
 ) -> None:
     caplog.set_level("INFO", "mirror")
     World(monkeypatch, None, None, 3, None, None).run()
-    told = [each for each in caplog.messages if each.startswith(("stands by; ", "leads"))]
+    told = [each for each in caplog.messages if each.startswith(("stands by", "leads"))]
     assert [each.split()[0] for each in told] == ["stands", "leads", "stands"]
 
 
@@ -273,7 +273,7 @@ def test_in_what_the_files_of_two_engines_differ_is_said_by_who_stands_by_and_by
     assert told == [
         f"stands by; engine  leads the flow; {shared} its file differs from this one in topics, groups",
         f"leads the flow, term 1; {shared} the file of the engine that led it before differs in topics, groups",
-        f"stands by; engine  leads the flow; {shared} its file differs from this one in topics, groups",
+        f"stands by: engine  leads the flow; {shared} its file differs from this one in topics, groups",
     ]
 
 

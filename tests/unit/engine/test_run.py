@@ -93,6 +93,14 @@ def settings(tmp_path: Path) -> MirrorSettings:
     return load(file)
 
 
+def test_each_flow_knows_for_how_long_the_tasks_of_the_epoch_are_silent(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Epochs, "unheard_seconds", lambda _: 42.0)
+    (runtime,) = Engine(settings).runtimes.values()
+    assert runtime.unheard_seconds() == 42.0
+
+
 @pytest.mark.parametrize(
     ("place", "thread"),
     [

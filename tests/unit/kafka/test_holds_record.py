@@ -17,9 +17,11 @@ from mirror.model.partition import TopicPartition
 ORDERS = TopicPartition("orders", 0)
 
 
-def written(*offsets: int, is_damaged: bool = False) -> Any:
+def written(*offsets: int, is_damaged: bool = False, producer_id: int = -1) -> Any:
     """Return a batch with records at these offsets, and its header."""
-    header = SimpleNamespace(base_offset=offsets[0], next_offset=offsets[-1] + 1, record_count=len(offsets))
+    header = SimpleNamespace(
+        base_offset=offsets[0], next_offset=offsets[-1] + 1, record_count=len(offsets), producer_id=producer_id
+    )
     return ([] if is_damaged else [SimpleNamespace(offset=each) for each in offsets]), header
 
 
@@ -61,7 +63,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> type[Reader]:
     return Reader
 
 
-def holds(start: int, end: int, **how: bool) -> bool:
+def holds(start: int, end: int, **how: Any) -> bool:
     return holds_record(cast(Channel, Asked()), ORDERS, start, end, **how)
 
 
@@ -81,6 +83,14 @@ def holds(start: int, end: int, **how: bool) -> bool:
 )
 def test_the_edges_of_a_stretch_are_those_of_records(start: int, end: int, *, expected: bool) -> None:
     assert holds(start, end) is expected
+
+
+def test_what_one_producer_has_written_does_not_count(reader: type[Reader]) -> None:
+    reader.batches = [written(4, producer_id=7), written(5, producer_id=8), written(6)]
+    assert holds(4, 5)
+    assert not holds(4, 5, but_for=7)
+    assert holds(4, 6, but_for=7)
+    assert holds(6, 7, but_for=-1)
 
 
 def test_a_batch_behind_the_end_is_not_of_the_stretch(reader: type[Reader]) -> None:

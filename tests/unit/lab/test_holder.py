@@ -44,6 +44,27 @@ def test_what_a_holder_holds_ends_with_it(run: Path, ending: str) -> None:
     wait_until(lambda: not process.is_alive(), "the end of what was held", timeout_seconds=SECONDS)
 
 
+def test_what_works_on_the_clusters_ends_before_they_do(run: Path) -> None:
+    """They end with their holder; an engine that stops writes to them how far it has copied."""
+    held = holder.hold(run)
+    told = run / "told"
+    program = (
+        "import pathlib, psutil, signal\n"
+        "def end(*_):\n"
+        f"    pathlib.Path({str(told)!r}).write_text(str(psutil.pid_exists({held.pid})))\n"
+        "    raise SystemExit\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        f"pathlib.Path({str(told)!r}).touch()\n"
+        "signal.pause()"
+    )
+    engine = processes.start(run / "logs", "engine", [sys.executable, "-c", program], owner_pid=held.pid)
+    wait_until(told.exists, "the engine", timeout_seconds=SECONDS)
+    holder.release(run)
+    wait_until(lambda: not engine.is_alive(), "the end of the engine", timeout_seconds=SECONDS)
+    assert told.read_text() == "True"
+    assert holder.holder_of(run) is None
+
+
 def test_a_run_that_nobody_uses_ends_and_says_why(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(holder.ABANDONED_MINUTES_VARIABLE, "0.001")
     held = holder.hold(run)

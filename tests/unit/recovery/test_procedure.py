@@ -23,7 +23,7 @@ from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Done, Nobody, NotDone
 from mirror.recovery.denying import Denied
-from mirror.recovery.failback import look_home, steps_home
+from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.failover import DETECT, Mode, look_ahead, steps_of
 from mirror.recovery.flow_ends import Copied, Ends
 from mirror.recovery.group_moves import MovePlan, Unmoved
@@ -275,6 +275,26 @@ def test_a_process_may_be_killed_anywhere_and_the_next_one_ends_in_the_same_stat
         assert state(world) == state(whole), number
         assert world.copied[EAST] == world.written[EAST] or make is not steps
         assert moments(directory) == moments(tmp_path / "whole"), (number, "the timeline has all that was proven")
+
+
+@pytest.mark.parametrize(("elsewhere", "wanted"), [(9, 7), (None, 7), (3, 3)])
+def test_a_group_that_others_have_moved_before_the_start_is_moved_again_unless_it_only_reads_again(
+    tmp_path: Path, elsewhere: int | None, wanted: int
+) -> None:
+    """Killed before the point of no return; then somebody sets the group on, deletes its position, or sets it back."""
+    world, directory = World(), tmp_path / "run"
+    whole = list(steps(world, directory))
+    directory.mkdir()
+    journal = Journal(directory / "journal.jsonl")
+    start = [each.is_point_of_no_return for each in whole].index(True)
+    carry_out(whole[:start], journal, goes_back=False)
+    assert world.groups[WEST] == {"audit": 7}
+    world.groups[WEST] = {} if elsewhere is None else {"audit": elsewhere}
+    results = carry_out(whole, journal, goes_back=True)
+    assert verdict(results) is Verdict.PASS
+    assert world.groups[WEST] == {"audit": wanted}
+    (groups,) = [each for each in results if each.name == "groups"]
+    assert groups.was_proven is (wanted == elsewhere)
 
 
 def test_a_failback_that_ended_before_it_had_said_so_takes_nothing_that_others_have_put_on_record(
@@ -787,26 +807,45 @@ def test_there_is_no_way_home_to_a_cluster_that_lacks_records_or_without_a_failo
     assert [each.phase for each in world.record.values()] == [Phase.DONE]
 
 
-@pytest.mark.parametrize(("copy", "is_refused"), [("orders", True), ("east.orders", False)])
-def test_copies_with_the_source_s_offsets_under_unchanged_names_are_made_anew_by_hand_and_nothing_else_is_done(
-    tmp_path: Path, copy: str, is_refused: bool
-) -> None:
-    class Same(StandInEnds):
-        def copy_of(self, topic: str) -> str:
-            return copy
+class SameOffsets(StandInEnds):
+    """Copies with the source's offsets under unchanged names."""
 
-        def copied(self) -> Copied:
-            found = super().copied()
-            positions = {each: replace(position, same_offsets=True) for each, position in found.positions.items()}
-            return replace(found, positions=positions)
+    def copy_of(self, topic: str) -> str:
+        return topic
 
+    def copied(self) -> Copied:
+        found = super().copied()
+        ids = ("id here", "id there") if self.flow == THERE.flow else ("id there", "id here")
+        positions = {
+            each: replace(position, same_offsets=True, topic_id=ids[0], target_id=ids[1])
+            for each, position in found.positions.items()
+        }
+        return replace(found, positions=positions)
+
+
+def look_home_at_the_same_offsets(world: World, directory: Path) -> FailbackPlan:
+    move = replace(move_home(world, directory), ends=SameOffsets(world, HOME.flow))
+    return look_home(move, SameOffsets(world, THERE.flow))
+
+
+def test_copies_with_the_source_s_offsets_are_led_home_where_nothing_lies_at_the_same_offsets(tmp_path: Path) -> None:
+    """What the flow home has copied there since is on both clusters, and not stranded."""
     world = World()
     performed(world, tmp_path / "there")
-    refusal = look_home(move_home(world, tmp_path), Same(world, THERE.flow)).refusal
-    assert (refusal is not None) == is_refused
-    if refusal is not None:
-        assert "other records at the same offsets: orders." in refusal
-        assert "delete them on east, set west->east.mirror.offsets = same" in refusal
+    world.written[EAST] = world.written[WEST] = world.copied[WEST] = 14
+    plan = look_home_at_the_same_offsets(world, tmp_path)
+    assert (plan.refusal, plan.stranded.rows()) == (None, [])
+
+
+def test_there_is_no_way_home_where_both_clusters_may_have_other_records_at_the_same_offsets(tmp_path: Path) -> None:
+    world = World()
+    performed(world, tmp_path / "there")
+    world.written[EAST] += 2
+    refusal = look_home_at_the_same_offsets(world, tmp_path).refusal or ""
+    assert (
+        "west may have other records at the offsets that only east has: orders-0: 2 offsets, from 10 to 11" in refusal
+    )
+    assert "delete the topics on east, and west->east makes them anew" in refusal
 
 
 def test_a_group_that_was_set_ahead_on_the_standby_is_named_in_the_plan_home_and_is_no_pass(tmp_path: Path) -> None:

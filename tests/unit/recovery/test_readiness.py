@@ -212,7 +212,7 @@ def test_without_the_source_it_is_said_and_what_needs_only_the_target_is_judged(
 def test_without_the_target_that_is_all_there_is_to_say() -> None:
     gone = NotSeen("all of west", "connection refused", "west", "start west")
     found = judged(
-        lambda known: replace(known, target=gone, status=gone, parked=gone, groups=Groups(gone, gone, gone, gone))
+        lambda known: replace(known, target=gone, status=gone, parked=gone, groups=Groups(gone, gone, gone, gone, gone))
     )
     assert (found.verdict, [each.rule for each in found.differences]) == (Verdict.FAIL, ["target-away"])
     assert (found.lag_records, found.read_again) == (None, None)

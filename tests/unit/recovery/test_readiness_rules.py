@@ -81,6 +81,11 @@ def decision(action: GroupAction) -> GroupDecision:
     return GroupDecision(GROUP, COPIED, GroupPosition(7), GroupPosition(40), action, "because", placement)
 
 
+def further_on(present: int) -> GroupDecision:
+    """The group stands there on the target already, and has read up to 40 of the source."""
+    return replace(decision(GroupAction.SKIP_REWIND), present=GroupPosition(present))
+
+
 def listing(kind: str) -> GroupListing:
     return GroupListing("newer", "consumer", "Stable", kind)
 
@@ -371,9 +376,16 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
     (
         "group-set-back",
         LOSES,
-        groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 45, 45)}),
+        groups(checkpoints_before={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 45, 45)}),
         "billing, east.orders-0",
         "--apply",
+    ),
+    (
+        "group-further-on",
+        LOSES,
+        moves(decisions=(further_on(41),)),
+        "billing, east.orders-0",
+        "--group billing --topic east.orders:0 --reset-offsets --to-offset 40 --execute",
     ),
     (
         "read-again",
@@ -473,6 +485,14 @@ def test_every_rule_is_seen_to_find_something() -> None:
     assert set(ids) - {each[0] for each in CASES} == {"source-away", "group-not-told"}
 
 
+def test_a_group_that_the_flow_has_just_put_further_on_is_not_further_on_than_it_has_read() -> None:
+    """It reads on while it is looked: its checkpoint is read last, and says so."""
+    newer = groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 41, 41)})
+    for present, is_found in ((41, False), (42, True)):
+        known = both(moves(decisions=(further_on(present),)), newer)(facts())
+        assert any(each.rule == "group-further-on" for each in judge(known).differences) == is_found
+
+
 def test_no_rule_finds_anything_worse_than_it_says() -> None:
     """What a rule that cannot look may hide is judged by that."""
     worst = {rule.id: rule.worst for rule in RULES}
@@ -504,7 +524,8 @@ def without_second(known: Facts) -> Facts:
 
 def group_at(upstream: int) -> Change:
     """The last checkpoint of the group, which stands at 40."""
-    return groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, upstream, upstream)})
+    said = {(GROUP, COPIED): Checkpoint(GROUP, COPIED, upstream, upstream)}
+    return groups(checkpoints=said, checkpoints_before=said)
 
 
 BEHIND = partition(lag_records=60, lag_seconds=1.0)
@@ -570,6 +591,8 @@ NONE: list[tuple[str, Change]] = [
     ("lag", partition(lag_records=9, lag_seconds=30.0)),
     ("near-deletion", both(BEHIND, begins_at(100))),
     ("group-set-back", group_at(40)),
+    # It has gone on since its position was read.
+    ("group-set-back", groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 41, 41)})),
     ("flow-troubled", status(state="DEGRADED", reasons=(SOON_DELETED.cliff_words,))),
     ("flow-troubled", both(on_record(Phase.DONE), status(state="DEGRADED", reasons=("failed over: to west (x)",)))),
     # What holds nothing has nothing to copy.

@@ -92,6 +92,19 @@ def test_from_the_beginning_of_the_point_of_no_return_on_nothing_is_taken_back(j
     assert acts.noted == ["cut", "start"]
 
 
+def test_what_is_taken_back_already_is_said_to_be_so(journal: Journal) -> None:
+    """A take-back that was killed at its last write is repeated."""
+    acts = Acts()
+    steps = [acts.step("cut"), acts.step("start", is_point_of_no_return=True)]
+    carry_out(steps[:1], journal, goes_back=True)
+    assert found(take_back(steps, journal)) == [("back: cut", PASS)]
+    acts.noted.clear()
+    (again,) = take_back(steps, journal)
+    assert (again.name, again.result.verdict) == ("back", PASS)
+    assert "nothing" in again.result.detail
+    assert acts.noted == []
+
+
 def test_what_rests_on_something_that_is_not_so_any_more_is_taken_back_and_done_again(journal: Journal) -> None:
     acts = Acts()
     drift: dict[str, str] = {}

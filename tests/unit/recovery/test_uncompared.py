@@ -21,7 +21,7 @@ from mirror.proof.comparison import Equivalence, PartitionEquivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair
-from mirror.recovery.uncompared import Begin, begin_of, given_up, held_back, judged, undecided, with_extra
+from mirror.recovery.uncompared import Begin, begin_of, given_up, held_back, judged, uncopied, undecided, with_extra
 from tests.unit.control.builders import flow_settings
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -51,6 +51,7 @@ def test_what_the_source_has_behind_a_copy_that_has_stopped_is_named_and_the_ver
         "not checked: east orders-0 from 10 to 13 (4 offsets): the copy is stopped: mask failed"
     ]
     assert Equivalence((EQUAL,), left_out=tuple(left_out)).verdict is Verdict.UNKNOWN
+    assert uncopied(FlowState(run=report), reached, {ORDERS: 14, idle: 10, going_on: 14}) == {going_on: 4}
 
 
 def begun(known: OffsetMap, start: int, copy_start: int) -> tuple[Begin, list[tuple[str, int, int, bool]]]:

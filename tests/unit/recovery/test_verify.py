@@ -35,7 +35,9 @@ def test_whether_an_engine_runs_is_told_by_what_was_read_before_the_comparison(
     monkeypatch: pytest.MonkeyPatch, *, runs: bool
 ) -> None:
     """A comparison takes minutes, in which the report that was read grows old: the plan keeps it."""
-    plan = SimpleNamespace(pairs=["pair"], outside=["outside"], left_out=[], state=FlowState(), is_running=runs)
+    plan = SimpleNamespace(
+        pairs=["pair"], outside=["outside"], left_out=[], uncopied={}, state=FlowState(), is_running=runs
+    )
     judged: list[tuple[bool, str]] = []
 
     def compare(*_: object) -> Equivalence:
@@ -200,6 +202,7 @@ def planned(memory: Memory, pairs: tuple[str, ...] = ("pair",)) -> SimpleNamespa
         pairs=list(pairs),
         outside=["outside"],
         left_out=["left out"],
+        uncopied={},
         state=FlowState(),
         is_running=False,
         memory=memory,

@@ -153,6 +153,11 @@ class StandInEnds:
         assert all(placed[group] for group in groups), "it is told where they were put"
         return {group: self.world.resting[group] for group in groups if group in self.world.resting}
 
+    def gone_on(self, placed: Placed) -> Sequence[str]:
+        self.world.call()
+        now = self.world.groups[self.flow.target]
+        return [f"group {each} is elsewhere" for each, at in placed.items() if now.get(each, 99) > at[ORDERS]]
+
     def plan_groups(self, *, ask_source: bool) -> MovePlan:
         self.world.call()
         assert self.world.is_up[self.flow.source] or not ask_source

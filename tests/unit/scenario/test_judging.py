@@ -22,7 +22,7 @@ from mirror.proof.objectives import Objectives, Rpo
 from mirror.proof.torn_transactions import TransactionCount
 from mirror.scenario import judging
 from mirror.scenario.declaration import Fault, FaultKind, Judged, Load, Procedure
-from mirror.scenario.judging import ScenarioEvidence, figures_of, verdict_of
+from mirror.scenario.judging import ScenarioEvidence, figures_of, unsent, verdict_of
 from mirror.scenario.routes import CopyRoute
 from tests.unit.scenario.builders import CLEAN, FOUND, READ, WHERE, small
 
@@ -148,6 +148,18 @@ def test_a_group_that_had_not_read_to_the_end_fails() -> None:
     assert (verdict, reasons) == (
         Verdict.FAIL,
         ("not read to the end in 90 s: billing on west east.orders-0: 2 records",),
+    )
+
+
+def test_records_that_no_application_has_sent_fail_unless_they_fill_holes_of_a_copy() -> None:
+    """They carry no id, so that no finding names them: a record written into the copy in between was PASS."""
+    count = replace(CLEAN.counts[0], without_ledger=2)
+    foreign = replace(CLEAN, counts=(count,))
+    assert unsent((CLEAN, foreign, foreign), set()) == (count,)
+    assert unsent((foreign,), {Place("west", "east.orders")}) == ()
+    assert verdict_of(replace(FOUND, unsent=(count,)), evidence()) == (
+        Verdict.FAIL,
+        ("west east.orders-0: 2 records that no application has sent",),
     )
 
 

@@ -93,7 +93,7 @@ class Court:
 
     def judge_by_era(self, _: Rows, __: Rows, routes: list[Route], **known: Any) -> Any:
         self.judged.append(tuple(routes))
-        return SimpleNamespace(gaps=known["gaps"])
+        return SimpleNamespace(gaps=known["gaps"], counts=())
 
     def judge_groups(self, _: Rows, __: Rows, logs: Rows, *known: Any, **how: Any) -> Any:
         self.groups = (logs.condition, how["gaps"])

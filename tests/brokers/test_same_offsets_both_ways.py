@@ -1,0 +1,68 @@
+"""Topics of one name that are copied both ways to the same offsets: one side is written to, the other follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.model.partition import TopicPartition
+from tests.brokers.copying import write
+from tests.brokers.same_offsets_both_ways import Pair
+from tests.brokers.same_offsets_killed import read
+
+
+@pytest.fixture
+def pair(
+    east: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
+) -> Pair:
+    one, two = (unique(each).replace("-", "") for each in ("shop", "safe"))
+    orders = TopicPartition(unique("orders"), 0)
+    east.create_topics([NewTopic(orders.topic, 1, 1)])
+    return Pair(dict(settings_of("east").client), dict(settings_of("west").client), orders, (one, two), tmp_path)
+
+
+def test_no_record_goes_round_and_applications_move_there_and_back_without_anything_made_anew(pair: Pair) -> None:
+    """Both topics are empty when the engine starts: a record used to come back into the topic it was written to."""
+    orders = pair.orders
+    with pair.engine() as first:
+        pair.await_copied(pair.there, 0)
+        pair.await_copied(pair.back, 0)
+        write(pair.home, orders, range(10))
+        pair.await_end(pair.away, 10)
+        pair.await_copied(pair.back, 10)
+        # The applications move.
+        write(pair.away, orders, range(10, 15))
+        pair.await_end(pair.home, 15)
+        pair.await_copied(pair.there, 15)
+        first.kill()
+    write(pair.away, orders, range(15, 18))
+    with pair.engine():
+        pair.await_end(pair.home, 18)
+        pair.await_copied(pair.there, 18)
+        # And home again.
+        write(pair.home, orders, range(18, 20))
+        pair.await_end(pair.away, 20)
+        pair.await_copied(pair.back, 20)
+    at_home, away = (read(client, orders, "read_uncommitted") for client in (pair.home, pair.away))
+    assert at_home == away
+    assert len(at_home) == 20
+
+
+def test_a_topic_with_records_is_followed_once_it_is_copied_and_stops_where_both_sides_have_others(pair: Pair) -> None:
+    orders = pair.orders
+    write(pair.home, orders, range(10))
+    with pair.engine():
+        pair.await_end(pair.away, 10)
+        pair.await_copied(pair.back, 10)
+    # Nobody copies while both are written to.
+    write(pair.home, orders, [98, 99])
+    write(pair.away, orders, range(10, 13))
+    before = [read(client, orders, "read_uncommitted") for client in (pair.home, pair.away)]
+    with pair.engine():
+        pair.await_reason(pair.back, "with records that")
+        pair.await_reason(pair.there, "with records that")
+    assert [read(client, orders, "read_uncommitted") for client in (pair.home, pair.away)] == before

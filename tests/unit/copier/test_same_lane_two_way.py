@@ -1,0 +1,260 @@
+"""Two flows between topics of one name keep them alike: what one has copied the other passes by, and never appends."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.copier.same_lane import SameOffsetsLane
+from mirror.copier.standing import Standing
+from mirror.copier.tail_match import Batch
+from mirror.copier.work import Handover, PartitionWork
+from mirror.kafka import batch
+from mirror.kafka.batch import PLAIN, Header, Producer, Record
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.same_offsets.chain import producer_of
+from tests.unit.copier.builders import as_logged, dense, record
+from tests.unit.copier.lanes import take
+
+TOPIC = TopicPartition("orders", 3)
+THERE, BACK = Flow("east", "west"), Flow("west", "east")
+THEIRS = producer_of(BACK)
+
+
+def lane_of(flow: Flow, at: int = 0, *, is_two_way: bool = True) -> SameOffsetsLane:
+    position = Position(at, at, 0, True, same_offsets=True)
+    work = PartitionWork(flow, TOPIC, TOPIC, "id", None, pad_limit=1_000, is_two_way=is_two_way)
+    return SameOffsetsLane(work, Handover(position, (), clean=True), producer_of(flow), Standing(at, 0, False), None)
+
+
+def batch_of(first: int, count: int, producer: Producer = PLAIN) -> Batch:
+    return dense([record(first + number) for number in range(count)], producer=producer)
+
+
+def look(lane: SameOffsetsLane, end: int) -> None:
+    assert lane.wants_look
+    lane.asks()
+    lane.looked(end)
+
+
+def test_nothing_is_appended_before_it_is_known_where_the_copy_ends() -> None:
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 5))
+    assert not lane.stream.can_send(float("inf"))
+    look(lane, 0)
+    assert lane.stream.can_send(float("inf"))
+
+
+def test_what_the_flow_back_has_copied_is_passed_by_and_mapped() -> None:
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 5, THEIRS))
+    look(lane, 5)
+    assert lane.stream.is_idle
+    assert (lane.upstream, lane.standing.end, lane.stopped) == (5, 5, None)
+    assert lane.result().handover is not None
+    assert [tuple(run) for run in lane.result().handover.runs] == [(0, 0, 5)]  # type: ignore[union-attr]
+
+
+def test_what_the_flow_back_has_copied_is_copied_to_a_topic_that_was_made_anew() -> None:
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 5, THEIRS))
+    look(lane, 0)
+    assert lane.stream.can_send(float("inf"))
+
+
+def test_what_was_copied_back_since_the_end_was_asked_for_waits_for_the_next_answer() -> None:
+    """Else it would be appended behind the record that it is a copy of."""
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 5, THEIRS))
+    lane.asks()
+    take(lane, batch_of(5, 1, THEIRS))
+    lane.looked(5)
+    assert not lane.stream.can_send(float("inf"))
+    look(lane, 6)
+    assert lane.stream.is_idle
+    assert lane.standing.end == 6
+
+
+def appended(lane: SameOffsetsLane, at: int) -> Header:
+    """Let the copy take the next batch at an offset; return it."""
+    _, header = as_logged(lane.stream.take().content, at)
+    lane.stream.answered(0, at, "")
+    return header
+
+
+def test_behind_a_pause_it_is_looked_up_again_and_not_for_what_follows_at_once() -> None:
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 5))
+    look(lane, 0)
+    take(lane, batch_of(5, 1))
+    assert not lane.wants_look
+    appended(lane, 0)
+    take(lane, batch_of(6, 1))
+    assert lane.wants_look
+    assert not lane.stream.can_send(float("inf"))
+
+
+def test_what_goes_out_behind_what_was_passed_by_has_the_next_sequence() -> None:
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 5, THEIRS))
+    take(lane, batch_of(5, 2))
+    look(lane, 5)
+    assert appended(lane, 5).base_sequence == 0
+    take(lane, batch_of(7, 1))
+    look(lane, 7)
+    assert appended(lane, 7).base_sequence == 2
+
+
+def test_a_hole_that_was_read_since_the_end_was_asked_for_waits_for_the_next_answer() -> None:
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 1))
+    look(lane, 0)
+    take(lane, batch_of(3, 1))
+    appended(lane, 0)
+    assert lane.hole is None
+    look(lane, 1)
+    assert lane.hole is not None
+    assert lane.hole.until == 3
+
+
+@pytest.mark.parametrize("is_two_way", [True, False])
+def test_where_the_copy_holds_something_else_nothing_is_appended_and_the_partition_stops(is_two_way: bool) -> None:
+    lane = lane_of(THERE, is_two_way=is_two_way)
+    take(lane, batch_of(0, 5))
+    look(lane, 3)
+    assert not lane.stream.can_send(float("inf"))
+    assert lane.stopped is not None
+    assert "orders-3 on west goes up to offset 3 with records that east does not have there, from 0 on" in lane.stopped
+    assert not lane.wants_look
+
+
+def test_one_way_what_lies_in_the_copy_is_nobodys_copy() -> None:
+    lane = lane_of(THERE, is_two_way=False)
+    take(lane, batch_of(0, 5, THEIRS))
+    look(lane, 5)
+    assert lane.stopped is not None
+
+
+def test_a_copy_that_is_ahead_waits_for_its_records_to_be_copied_back() -> None:
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 2, THEIRS))
+    look(lane, 9)
+    assert (lane.standing.end, lane.stopped, lane.wants_look) == (2, None, False)
+    take(lane, batch_of(2, 7, THEIRS))
+    look(lane, 9)
+    assert (lane.standing.end, lane.stopped, lane.wants_look) == (9, None, False)
+
+
+@pytest.mark.parametrize(("is_two_way", "stops"), [(True, False), (False, True)])
+def test_a_copy_that_grows_while_nothing_is_copied_is_somebody_else_s_only_one_way(
+    is_two_way: bool, stops: bool
+) -> None:
+    lane = lane_of(THERE, 10, is_two_way=is_two_way)
+    lane.pass_by_others(13)
+    assert (lane.stopped is not None) == stops
+
+
+def test_a_copy_that_ends_before_where_it_did_is_looked_up_anew() -> None:
+    lane = lane_of(THERE, 10)
+    take(lane, batch_of(10, 1))
+    look(lane, 4)
+    assert lane.is_lost
+
+
+class Topic:
+    """One of the two topics: its batches, and where it ends."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.end = 0
+
+    def append(self, content: memoryview) -> int:
+        one, header = as_logged(content, self.end)
+        self.batches.append((one, header))
+        base, self.end = self.end, header.next_offset
+        return base
+
+    @property
+    def records(self) -> list[Record]:
+        return [each for content, _ in self.batches for each in batch.records(content)]
+
+    def fetch(self, lane: SameOffsetsLane) -> None:
+        found = [each for each in self.batches if each[1].next_offset > lane.fetch_position]
+        if found and not lane.is_over:
+            take(lane, found[0])
+        elif self.end > lane.fetch_position:
+            # A marker at the end.
+            lane.fetch_position = self.end
+
+
+class Pair:
+    """Two topics, a flow each way, and applications that write to one of the two at a time."""
+
+    def __init__(self) -> None:
+        self.topics = {"east": Topic(), "west": Topic()}
+        self.lanes = {flow.source: lane_of(flow) for flow in (THERE, BACK)}
+        self.asked: dict[str, int] = {}
+        self.active = "east"
+        self.written: list[Record] = []
+
+    def take_step(self, what: str, at: str) -> None:
+        lane, source = self.lanes[at], self.topics[at]
+        copy = self.topics[lane.work.flow.target]
+        if what == "write":
+            one = record(self.topics[self.active].end)
+            self.written.append(one)
+            self.topics[self.active].append(dense([one])[0])
+        elif what == "marker":
+            self.topics[self.active].end += 1
+        elif what == "fetch":
+            source.fetch(lane)
+        elif what == "ask" and lane.wants_look and at not in self.asked:
+            lane.asks()
+            self.asked[at] = copy.end
+        elif what == "answer" and at in self.asked:
+            lane.looked(self.asked.pop(at))
+        elif what == "send" and lane.stream.can_send(float("inf")):
+            base = copy.append(lane.stream.take().content)
+            lane.stream.answered(0, base, "")
+        elif what == "fill" and (hole := lane.hole) is not None and lane.may_fill(hole):
+            # The first look of who fills tells whether there is anything to be filled.
+            assert copy.end == hole.standing.end
+            copy.end = hole.until
+            lane.filled(hole, Standing(copy.end, hole.standing.sequence, False))
+        elif what == "switch" and self.topics["east"].end == self.topics["west"].end:
+            self.active = lane.work.flow.target
+        assert (lane.stopped, lane.is_lost) == (None, False)
+
+    def settle(self) -> None:
+        for _ in range(200):
+            for what in ("fetch", "ask", "answer", "send", "fill"):
+                for at in self.lanes:
+                    self.take_step(what, at)
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "marker", "fetch", "ask", "answer", "send", "fill", "switch"]),
+        st.sampled_from(["east", "west"]),
+    ),
+    max_size=60,
+)
+
+
+@given(_STEPS)
+def test_both_topics_have_every_record_once_at_the_same_offset_however_the_two_flows_take_turns(
+    steps: list[tuple[str, str]],
+) -> None:
+    pair = Pair()
+    for what, at in steps:
+        pair.take_step(what, at)
+    pair.settle()
+    east, west = pair.topics["east"], pair.topics["west"]
+    expected = [(each.offset, each.key, each.value) for each in pair.written]
+    assert [(each.offset, each.key, each.value) for each in east.records] == expected
+    assert [(each.offset, each.key, each.value) for each in west.records] == expected
+    assert east.end == west.end
+    assert [lane.standing.end for lane in pair.lanes.values()] == [east.end, west.end]
