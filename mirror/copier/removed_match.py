@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
+from typing import NamedTuple
 
 from mirror.copier.tail_match import Batch, Matched, Mismatch
 from mirror.kafka import batch
@@ -46,9 +47,9 @@ def match_removed(
     ours = _ours(tail, is_ours, downstream)
     if isinstance(ours, Mismatch):
         return ours
-    copies, kept = ours
-    originals = list(islice(_records(source, start, changed or batch.records), len(copies)))
-    present, wanted = ([hash(tuple(each)[kept]) for each in side] for side in (originals, copies))
+    copies, has_times = ours
+    originals = [_known(each) for each in islice(_records(source, start, changed or batch.records), len(copies))]
+    present, wanted = ([each.with_time if has_times else each.content for each in side] for side in (originals, copies))
     fitting = [count for count in _overlaps(present, wanted) if len(copies) - count <= start - upstream]
     count = fitting[0] if len(fitting) == 1 else -1
     gone = len(copies) - count
@@ -65,12 +66,24 @@ def match_removed(
     return Matched(originals[count - 1].offset + 1 if count else start, tuple(runs), len(copies))
 
 
+class _Known(NamedTuple):
+    """A record by its offset and digests of what it holds: a tail can be long, and its values large."""
+
+    offset: int
+    with_time: int
+    content: int
+
+
+def _known(record: Record) -> _Known:
+    return _Known(record.offset, hash(tuple(record)[1:5]), hash(tuple(record)[2:5]))
+
+
 def _ours(
     tail: Iterable[Batch], is_ours: Callable[[int], bool], downstream: int
-) -> tuple[list[Record], slice] | Mismatch:
-    """Return the flow's records in a tail, and which fields of them the target has kept as they were."""
-    found: list[Record] = []
-    kept, expected = slice(1, 5), downstream
+) -> tuple[list[_Known], bool] | Mismatch:
+    """Return the flow's records in a tail, and whether the target has kept their timestamps."""
+    found: list[_Known] = []
+    has_times, expected = True, downstream
     for content, header in tail:
         of_others = header.is_transactional or not is_ours(header.producer_id)
         records = [] if of_others else batch.records(content)
@@ -78,10 +91,9 @@ def _ours(
         if places[0] != expected or any(after != before + 1 for before, after in pairwise(places)):
             return Mismatch(f"the target has lost some of what lay from offset {expected} on")
         expected = header.next_offset
-        # A target that stamps records itself has not kept their timestamps.
-        kept = slice(2, 5) if records and header.has_append_time else kept
-        found += records
-    return found, kept
+        has_times = has_times and not (records and header.has_append_time)
+        found += map(_known, records)
+    return found, has_times
 
 
 def _overlaps(first: Sequence[int], last: Sequence[int]) -> Iterator[int]:

@@ -97,6 +97,13 @@ def test_a_tail_of_which_something_is_gone_cannot_be_counted() -> None:
         assert isinstance(matched(records(25), left, 25), Mismatch)
 
 
+def test_of_a_target_that_stamps_records_itself_contents_alone_count() -> None:
+    tail = [flagged(each, 0x08) for each in copies(records(20, 21, 22, 23))]
+    later = [each._replace(timestamp=TIME + 9_999) for each in records(22, 23, 24)]
+    assert matched(later, tail, 22) == Matched(24, (Run(20, 8, 4),), 4)
+    assert isinstance(matched(later, copies(records(20, 21, 22, 23)), 22), Mismatch)
+
+
 def test_without_a_tail_the_copy_goes_on_with_what_is_left() -> None:
     assert matched(records(25), [], 25) == Matched(25, (), 0)
 

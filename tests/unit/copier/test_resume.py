@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from mirror.copier import resume as resuming
 from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.resume import Ends, Logs, Ready, Refused, begin, changed_target, resume
 from mirror.copier.tail_match import Batch
@@ -242,3 +243,9 @@ def test_a_tail_that_is_not_read_to_its_end_is_not_counted_and_a_strict_copy_sto
     assert isinstance(counted(30, 5, (30,), is_whole=False), Refused)
     assert isinstance(counted(30, 5, (30,), stops=True), Refused)
     assert isinstance(counted(23, 5, (23, 24, 25), stops=True), Ready)
+
+
+def test_a_tail_that_is_too_long_to_be_held_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "_MOST_COUNTED", 4)
+    assert isinstance(counted(30, 5, (30,)), Refused)
+    assert isinstance(counted(30, 4, (30,)), Ready)
