@@ -105,12 +105,12 @@ class Site:
     def await_flow(self, flow: str) -> None:
         """Wait until an engine copies a flow, and has said so."""
 
-        def state() -> tuple[str, int]:
+        def state() -> tuple[str, int, tuple[str, ...]]:
             with observe(load(self.file), {Flow.parse(flow)}) as (observer,):
                 found = observer.look()
-            return found.state, sum(each.topic == self.topic for each in found.partitions)
+            return found.state, sum(each.topic == self.topic for each in found.partitions), found.reasons
 
-        wait_until(state, f"{flow} to run", timeout_seconds=120, until=lambda seen: seen == ("RUNNING", PARTITIONS))
+        wait_until(state, f"{flow} to run", timeout_seconds=120, until=lambda seen: seen == ("RUNNING", PARTITIONS, ()))
 
     def await_checkpoints(self) -> None:
         """Wait until there are as many as groups have positions."""
