@@ -138,7 +138,12 @@ def test_engines_that_are_killed_leave_each_record_once_at_its_offset_and_groups
     found = verified(same)
     assert found["verdict"] == "PASS", found
     assert [each["misplaced"] for each in found["partitions"]] == [0] * PARTITIONS
-    assert same.status()["state"] == "RUNNING"
+    wait_until(
+        lambda: (same.status()["state"], same.status()["reasons"]),
+        "the flow to be in order",
+        timeout_seconds=120,
+        until=lambda seen: seen == ("RUNNING", []),
+    )
     assert same.running["first"].terminate(60)
 
 
