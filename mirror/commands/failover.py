@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -209,9 +210,10 @@ class _Session:
 
     def stands(self, steps: Sequence[StepResult]) -> str:
         """Return where a run stands that has not passed, and how it goes on."""
-        again = f"mirror {self.planned.procedure} {self.file} --flow '{self.flow}' --run-directory {self.run_directory}"
+        named = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
         if self.asked.applications is not None:
-            again += f" --applications {self.asked.applications}"
+            named += ["--applications", str(self.asked.applications)]
+        again = shlex.join(["mirror", self.planned.procedure, str(self.file), *named])
         failed = next((each for each in steps if each.result.verdict is Verdict.FAIL), None)
         # What was taken back before it failed, because a moment had passed, says nothing of how it stands.
         back = [each for each in steps[steps.index(failed) :] if each.name.startswith("back: ")] if failed else []

@@ -190,7 +190,8 @@ def test_what_failed_says_where_it_stands_and_how_it_goes_on(world: World, file:
     said = " ".join(found.stderr.split())
     assert found.exit_code == 1
     assert "It stopped at fence, and everything is as it was before" in said
-    assert f"--flow 'east->west' --run-directory {run}" in said
+    # In one line, however narrow the terminal: it is there to be copied.
+    assert f"mirror failover {file} --flow 'east->west' --run-directory {run}" in found.stderr
     world.open_transactions = ()
     # As it was told to: the mode is that of the run.
     assert done(world, "failover", file, "--yes", "--run-directory", run)[0] == 0
