@@ -152,6 +152,32 @@ def test_while_a_failover_is_under_way_a_second_one_is_refused_and_the_first_is_
     assert "mirror failback leads back" in said(again)
 
 
+def test_of_two_failovers_that_begin_at_once_one_moves_the_groups_and_the_other_names_it(site: Site) -> None:
+    named = site.applications(stop=site.waits)
+    runs = [site.directory / name for name in ("one", "other")]
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-m", "mirror", "failover", *site.options(run), *named],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for run in runs
+    ]
+    wait_until(lambda: any(each.poll() is not None for each in both), "one to be refused", timeout_seconds=240)
+    (went_on,) = [number for number, each in enumerate(both) if each.poll() is None]
+    refused, _ = both[1 - went_on].communicate()
+    ((on_record,),) = [each["failovers"] for each in status_of(site.file)]
+    assert str(runs[went_on]) in on_record["where"]
+    site.go_on()
+    told, _ = both[went_on].communicate(timeout=240)
+    # Refused by its plan, or, where the other came in between, by its first step.
+    assert both[1 - went_on].returncode in {1, 2}, refused
+    assert f"a failover (unplanned) of {site.flow} is under way" in " ".join(refused.split())
+    assert str(runs[went_on]) in refused
+    assert (both[went_on].returncode, positions_of(site.west, site.group)[site.copy].position) == (1, CHECKPOINT), told
+
+
 def test_applications_commands_that_fail_hang_or_are_killed_stop_the_run_where_it_stands_and_it_goes_on_from_there(
     site: Site,
 ) -> None:
