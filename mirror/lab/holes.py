@@ -17,7 +17,8 @@ def fill_with_holes(servers: str, partition: TopicPartition, head: int, tail: in
     plain = Producer({"bootstrap.servers": servers})
     _write(plain, partition, 0, head)
     remove_first_records(servers, partition, head)
-    writer = Producer({"bootstrap.servers": servers, "transactional.id": f"{partition}-writer"})
+    # A cluster that has just started says, for a moment, that it has no coordinator yet; the client asks again.
+    writer = Producer({"bootstrap.servers": servers, "transactional.id": f"{partition}-writer", "log_level": 2})
     writer.init_transactions(_TIMEOUT_SECONDS)
     number = head
     for count in _TRANSACTIONS:

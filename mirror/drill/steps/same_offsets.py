@@ -9,6 +9,7 @@ import os
 import sys
 from contextlib import closing
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -111,17 +112,20 @@ def prepare(partitions: int, head: int, tail: int, *, unchanged_names: bool) -> 
 def settings_said(shown: Shown) -> Sentences:
     """Return what the properties file says beside addresses and replication factors."""
     lines = shown.file.read_text("utf-8").splitlines()
-    return Sentences("\n".join(each for each in lines if "factor" not in each and "bootstrap" not in each))
+    told = [each for each in lines if "factor" not in each and "bootstrap" not in each]
+    return Sentences("\n".join(told), "<br>".join(map(escape, told)))
 
 
 def cost(shown: Shown) -> pd.DataFrame:
     """Return what `mirror plan` says of each partition: what is to be filled, and what that costs."""
-    return pd.DataFrame(plan_flow(shown.flow, shown.settings.clusters).offsets)
+    return pd.DataFrame(plan_flow(shown.flow, shown.settings.clusters).offsets).drop(columns="detail")
 
 
 def rights(shown: Shown) -> Sentences:
     """Return the rights that `mirror plan` says are needed."""
-    return Sentences(" ".join(f"{note}." for note in plan_flow(shown.flow, shown.settings.clusters).notes))
+    notes = plan_flow(shown.flow, shown.settings.clusters).notes
+    told = [note for note in notes if note.startswith("needed on") or "many markers" in note]
+    return Sentences("\n".join(told), "<br>".join(map(escape, told)))
 
 
 def read_some(shown: Shown, records: int) -> pd.DataFrame:

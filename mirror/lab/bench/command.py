@@ -45,8 +45,8 @@ def bench(
     contenders: Annotated[
         str,
         typer.Option(
-            help="Who is measured, comma-separated: mirror, mirror-same, mirror-same-name (copies with the source's "
-            "offsets), mm2, mm2-tuned, floor, no-mirror."
+            help="Who is measured, comma-separated: mirror, mirror-same (with the source's offsets), mirror-name and "
+            "mirror-same-name (names unchanged, both ways), mm2, mm2-tuned, floor, no-mirror."
         ),
     ] = ",".join(USUAL),
     rounds: Annotated[int, typer.Option(min=1, help="How often each has its turn.")] = 1,

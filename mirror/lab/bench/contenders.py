@@ -15,7 +15,9 @@ class Contender(StrEnum):
     MIRROR = "mirror"
     #: The same, making copies with the source's offsets (``mirror.offsets = same``).
     SAME = "mirror-same"
-    #: The same under unchanged names, both ways: each side follows the other.
+    #: This engine under unchanged names, both ways, as a pair of clusters has it whose applications move.
+    NAME = "mirror-name"
+    #: The same with the source's offsets.
     SAME_NAME = "mirror-same-name"
     #: Java MirrorMaker 2 with its defaults.
     MM2 = "mm2"
@@ -39,11 +41,16 @@ class Contender(StrEnum):
     @property
     def is_mirror(self) -> bool:
         """Whether it is this engine."""
-        return self in {Contender.MIRROR, Contender.SAME, Contender.SAME_NAME}
+        return self in {Contender.MIRROR, Contender.SAME, Contender.NAME, Contender.SAME_NAME}
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether its copies are called like their originals."""
+        return self in {Contender.NAME, Contender.SAME_NAME}
 
     def copy_of(self, topic: str, source: str) -> str:
         """Return what the copy of a topic of the cluster ``source`` is called."""
-        return topic if self is Contender.SAME_NAME else f"{source}.{topic}"
+        return topic if self.keeps_names else f"{source}.{topic}"
 
     @property
     def has_latency(self) -> bool:

@@ -47,7 +47,7 @@ def properties_text(
         ]
     if contender in {Contender.SAME, Contender.SAME_NAME}:
         lines.append("mirror.offsets = same")
-    if contender is Contender.SAME_NAME:
+    if contender.keeps_names:
         lines += [
             "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
             f"{target.alias}->{source.alias}.enabled = true",
