@@ -21,7 +21,7 @@ from mirror.lab.clusters import LabCluster
 from mirror.parts import read_rows
 from mirror.waiting import wait_until
 from tests.brokers import lab_applications
-from tests.brokers.command import FACTORS
+from tests.brokers.command import FACTORS, status_of
 
 pytestmark = [pytest.mark.soak, pytest.mark.drill]
 
@@ -87,6 +87,14 @@ def test_groups_move_one_by_one_to_the_same_offsets_and_read_each_record_once(
             f"work on {alias}",
             timeout_seconds=300,
             until=lambda count: count >= 200,
+        )
+
+        def copied() -> list[int]:
+            (flow,) = (each for each in status_of(file) if each["flow"] == f"{alias}->west")
+            return [each["upstream_next"] or 0 for each in flow["partitions"] if each["topic"] == topic]
+
+        wait_until(
+            copied, "copies", timeout_seconds=300, until=lambda at: len(at) == PARTITIONS and min(at, default=0) > 0
         )
         facts = migrated(file, f"{alias}->west", applications, tmp_path / "runs")
         assert {each["group"] for each in facts["moved_groups"]} == set(groups)
