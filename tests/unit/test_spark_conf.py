@@ -98,7 +98,9 @@ def test_a_login_or_a_store_with_a_key_is_a_secret() -> None:
     assert not is_secret("spark.authenticate.secret.file")
 
 
-@pytest.mark.parametrize("master", ["nonsense", "", "local[x]", "local[0]", "spark://", "spark://host", "http://h:1", "k8s://"])
+@pytest.mark.parametrize(
+    "master", ["nonsense", "", "local[x]", "local[0]", "spark://", "spark://host", "http://h:1", "k8s://"]
+)
 def test_a_master_that_spark_does_not_know_is_refused_before_anything_begins(master: str) -> None:
     """Spark's JVM would end with a trace of its own, behind what has been created on the target."""
     with pytest.raises(BadSparkConf, match="--master"):

@@ -212,7 +212,9 @@ def test_a_key_under_a_password_is_opened_with_it_and_nobody_is_asked_for_it(
     assert missing.value.key == "ssl.key.password"
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\xff\x80", b"-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\xff\x80", b"-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n"]
+)
 @pytest.mark.parametrize("store", ["truststore", "keystore"])
 def test_a_store_without_what_it_should_hold_is_refused_by_its_key(store: str, content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "store.pem"
