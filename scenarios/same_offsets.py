@@ -1,4 +1,4 @@
-"""Copies have the source's offsets, and a failover moves groups to the positions they had."""
+"""Copies have the source's offsets: a failover moves groups, and an application goes on by bookmarks of its own."""
 
 from mirror.model.flow import Flow
 from mirror.proof.findings import Anomaly
@@ -19,12 +19,13 @@ from mirror.scenario.declaration import (
 
 SCENARIO = Scenario(
     name="same-offsets",
-    shows="Copies have the source's offsets: after a failover records are where they were, and groups go on there.",
+    shows="Copies have the source's offsets: a failover moves groups, and one goes on by offsets in a file.",
     sites=(Site("east"), Site("west")),
     flows=(Flow("east", "west"), Flow("west", "east")),
     topics=(Topic("orders", ("east", "west"), partitions=4),),
     loads=(Load("east", ("orders",)),),
-    groups=(Group("reports", "east", ("orders",)),),
+    # The second keeps its positions in a file, as Flink does, and goes on by them.
+    groups=(Group("reports", "east", ("orders",)), Group("stream", "east", ("orders",), bookmarks=True)),
     properties={"east->west.mirror.offsets": "same"},
     faults=(Fault(FaultKind.KILL_CLUSTER, "east", 8.0, jitter_seconds=3.0, is_disaster=True),),
     procedure=Procedure.FAIL_OVER,

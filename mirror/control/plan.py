@@ -190,7 +190,8 @@ def _offsets(
     present = [each for each in pairs.values() if each in known]
     source = Channel(settings.flow.source, settings.source_consumer)
     with closing(source), Appender(settings.flow.target, settings.target_producer) as target:
-        logs = read_logs(pairs, present, source, target.channel)
+        read_committed = settings.isolation_level == "read_committed"
+        logs = read_logs(pairs, present, source, target.channel, read_committed=read_committed)
         writes_many = target.may_write_markers()
     begun = begun_copies(pairs, settings, back, state.positions)
     rows = plan_same_offsets(pairs, logs, compacted(upstream, downstream, settings), wanted, begun)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mirror.config.settings import FlowSettings, SameOffsets
 from mirror.control.topics import ClusterTopics
-from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.log import read_batches
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -131,9 +131,16 @@ def compacted(upstream: ClusterTopics, downstream: ClusterTopics, settings: Flow
 
 
 def read_logs(
-    pairs: Mapping[TopicPartition, TopicPartition], present: Sequence[TopicPartition], source: Channel, target: Channel
+    pairs: Mapping[TopicPartition, TopicPartition],
+    present: Sequence[TopicPartition],
+    source: Channel,
+    target: Channel,
+    *,
+    read_committed: bool,
 ) -> dict[TopicPartition, Logs]:
     """Return what both ends tell; a copy that is not among the ``present`` ones is about to be made, and empty.
+
+    With ``read_committed`` records of aborted transactions are none.
 
     Raises
     ------
@@ -145,7 +152,7 @@ def read_logs(
     for original, copy in pairs.items():
         if original in sources and (copy in copies or copy not in present):
             of_source = sources[original]
-            share = _share_without_record(source, original, of_source)
+            share = _share_without_record(source, original, of_source, read_committed=read_committed)
             found[original] = Logs(of_source, copies.get(copy, Bounds(0, 0)), share)
     return found
 
@@ -156,13 +163,18 @@ def _bounds(channel: Channel, partitions: Sequence[TopicPartition]) -> dict[Topi
     return {each: Bounds(starts[each], end) for each, end in ends.items()}
 
 
-def _share_without_record(channel: Channel, partition: TopicPartition, bounds: Bounds) -> float:
+def _share_without_record(
+    channel: Channel, partition: TopicPartition, bounds: Bounds, *, read_committed: bool
+) -> float:
     """Return how many of the newest offsets have no record, of 1; a batch's records count as if spread evenly."""
-    start, end = max(bounds.start, bounds.end - _SAMPLE), bounds.end
-    if start == end:
+    # What is behind the start of an open transaction is not decided.
+    ends = channel.find_offsets([partition], LATEST, View.STABLE)[0] if read_committed else {}
+    end = min(bounds.end, ends.get(partition, bounds.end))
+    start = max(bounds.start, end - _SAMPLE)
+    if start >= end:
         return 0.0
     records = 0.0
-    for _, header in read_batches(channel, partition, start, end):
+    for _, header in read_batches(channel, partition, start, end, read_committed=read_committed):
         inside = min(header.next_offset, end) - max(header.base_offset, start)
         records += header.record_count * inside / (header.next_offset - header.base_offset)
     return max(0.0, 1.0 - records / (end - start))

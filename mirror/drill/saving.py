@@ -11,7 +11,7 @@ from typing import Any
 from mirror.drill.catalogue import load_runbook, runbook_files, runbooks_folder
 
 INDEX = "00_index.ipynb"
-_OF_NO_RUNBOOK = (INDEX, "80_lag_analysis.ipynb")
+_OF_NO_RUNBOOK = (INDEX, "80_lag_analysis.ipynb", "81_same_offsets.ipynb")
 # What JupyterLab adds beside outputs: the state of widgets, and when cells were run.
 _OF_A_RUN = ("widgets", "execution", "ExecuteTime", "trusted", "scrolled", "collapsed")
 

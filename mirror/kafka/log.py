@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import kafka.errors
@@ -190,11 +190,11 @@ def holds_record(
     end: int,
     *,
     read_committed: bool = False,
-    but_for: int = NO_PRODUCER,
+    but_for: Collection[int] = (),
 ) -> bool:
     """Tell whether a log holds a record, and not only markers, from ``start`` up to, not including, ``end``.
 
-    What the producer id ``but_for`` has written does not count.
+    What the producer ids ``but_for`` have written does not count.
 
     Also if nothing is handed out although the end is not reached: behind a transaction that is open, or what is not
     replicated yet, there may be one. What lies before the start of the log is gone.
@@ -211,7 +211,7 @@ def holds_record(
         for content, header in reader.fetch(read_committed=read_committed):
             if header.base_offset >= end or header.next_offset <= start:
                 continue
-            if header.producer_id == but_for != NO_PRODUCER:
+            if header.producer_id in but_for and header.producer_id != NO_PRODUCER:
                 continue
             if start <= header.base_offset and header.next_offset <= end and header.record_count > 0:
                 return True

@@ -52,6 +52,7 @@ class Group:
 
     ``max_rate`` (records/s a member; 0: no limit) keeps a group behind on purpose. Groups of the same ``process`` read
     the same topics in one process, as the consumers of one application do; empty: the group has one of its own.
+    With ``bookmarks`` its one member goes on by a file of its own, and commits only to be seen, as Flink does.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Group:
     members: int = 1
     max_rate: float = 0.0
     process: str = ""
+    bookmarks: bool = False
 
     @property
     def runs_in(self) -> str:

@@ -6,6 +6,9 @@ it read and then commits, so a record may be read again after a crash but is nev
 acknowledged it writes down too: what was, no group may be handed again. Brokers may die and
 come back: the consumers go on until SIGTERM or SIGINT; then they close the ledger, commit and leave the group, and the
 process exits 0. Where nobody answers any more it does so without having said goodbye.
+
+With ``--bookmarks`` the one consumer goes on where a file of its own says, and saves it before each commit, which then
+is for others to look at: as Flink does, it takes all partitions and never asks where the group stands.
 """
 
 from __future__ import annotations
@@ -21,10 +24,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from mirror.lab import bookmarks as bookmark_files
 from mirror.lab.load import EXIT_USAGE, StopRequest, now_ms, parse_properties
 from mirror.lab.reachability import Reachability
+from mirror.model import partition as partitions
 from mirror.model.ledger import COMMITS, READS, digest, encode_content, record_id
 from mirror.parts import PartWriter
 
@@ -116,6 +121,8 @@ class GroupMember(threading.Thread):
     first_part_seconds
         After so long it writes down for the first time what it has read, and each second from then on: the members of
         a process do so one after the other, since all at once they would hold up one another's reading.
+    bookmarks
+        The file by which it goes on, instead of by where the group stands; None: by that.
     """
 
     def __init__(
@@ -133,6 +140,7 @@ class GroupMember(threading.Thread):
         stopping: threading.Event,
         reach: Reachability,
         first_part_seconds: float = _PART_SECONDS,
+        bookmarks: Path | None = None,
     ) -> None:
         """Prepare; `start` begins to read."""
         # A daemon, so that a client that waits for a dead cluster cannot keep the process.
@@ -148,6 +156,8 @@ class GroupMember(threading.Thread):
         self._stopping = stopping
         self._reach = reach
         self._first_part_seconds = first_part_seconds
+        self._bookmarks_file = bookmarks
+        self._bookmarks = {} if bookmarks is None else bookmark_files.load(bookmarks)
         self._reading = Reading()
         self._sent: dict[tuple[str, int], TopicPartition] = {}
         self._last_problem: str | None = None
@@ -166,7 +176,10 @@ class GroupMember(threading.Thread):
     def run(self) -> None:
         """Read until asked to stop; then commit, leave and close the ledger."""
         try:
-            self._consumer.subscribe(self._topics, on_revoke=self._on_revoke, on_lost=self._on_lost)
+            if self._bookmarks_file is None:
+                self._consumer.subscribe(self._topics, on_revoke=self._on_revoke, on_lost=self._on_lost)
+            else:
+                self._take_all()
             self._read()
             self._checkpoint(last=True)
         except BaseException as failure:
@@ -205,6 +218,27 @@ class GroupMember(threading.Thread):
                 else:
                     self._say(error)
 
+    def _take_all(self) -> None:
+        """Take all partitions, each from its bookmark, or from its beginning, once all topics are there."""
+        while not self._stopping.is_set():
+            known = self._consumer.list_topics(timeout=_GOODBYE_SECONDS).topics
+            if all(topic in known and known[topic].partitions for topic in self._topics):
+                found = [partitions.TopicPartition(each, n) for each in self._topics for n in known[each].partitions]
+                self._consumer.assign(
+                    [TopicPartition(*each, self._bookmarks.get(each, OFFSET_BEGINNING)) for each in found]
+                )
+                # For whoever looks at the group: where there is nothing more to read no commit would follow.
+                if shown := [TopicPartition(*each, self._bookmarks[each]) for each in found if each in self._bookmarks]:
+                    self._consumer.commit(offsets=shown, asynchronous=True)
+                return
+            self._stopping.wait(_POLL_SECONDS)
+
+    def _save_bookmarks(self, positions: Sequence[TopicPartition]) -> None:
+        if self._bookmarks_file is not None and positions:
+            moved = {partitions.TopicPartition(each.topic, each.partition): each.offset for each in positions}
+            self._bookmarks |= moved
+            bookmark_files.save(self._bookmarks_file, self._bookmarks)
+
     def _checkpoint(self, *, last: bool = False) -> None:
         """Write down what was read, then commit it; the last time, also wait for the answer.
 
@@ -213,6 +247,7 @@ class GroupMember(threading.Thread):
         """
         rows, positions = self._reading.take()
         self._parts.write(rows, last=last)
+        self._save_bookmarks(positions)
         self._commit_parts.write(self._commits.take())
         self._sent |= {(each.topic, each.partition): each for each in positions}
         if last:
@@ -297,6 +332,9 @@ def readers(
     consumers: Annotated[int, typer.Option(min=1, help="Number of members of each group in this process.")] = 1,
     max_rate: Annotated[float, typer.Option(min=0, help="Most records a second of each; 0 is no limit.")] = 0,
     auto_offset_reset: Annotated[str, typer.Option(help="Where a group without position begins.")] = "earliest",
+    bookmarks: Annotated[
+        Path | None, typer.Option(help="File by which the one consumer goes on; saved before each commit.")
+    ] = None,
     client_property: Annotated[list[str] | None, typer.Option(help="Further librdkafka setting, key=value.")] = None,
 ) -> None:
     """Consume in groups and keep a ledger of every record read."""
@@ -305,6 +343,9 @@ def readers(
         for one in group
         for number in range(consumers)
     }
+    if bookmarks is not None and len(groups) > 1:
+        typer.echo("readers: bookmarks are those of one consumer", err=True)
+        raise typer.Exit(EXIT_USAGE)
     commits = {each: Commits(one, each, cluster) for each, one in groups.items()}
     reaches = {each: Reachability() for each in groups}
     stopping = threading.Event()
@@ -330,6 +371,7 @@ def readers(
                 stopping=stopping,
                 reach=reaches[each],
                 first_part_seconds=_PART_SECONDS * number / len(groups),
+                bookmarks=bookmarks,
             )
             for number, (each, one) in enumerate(groups.items(), 1)
         ]

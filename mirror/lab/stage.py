@@ -116,8 +116,13 @@ class Stage:
             *("--name", name, "--consumers", str(first.members), "--max-rate", str(first.max_rate)),
             *(part for group in groups for part in ("--group", group.name)),
             *(part for topic in first.topics for part in ("--topic", topic)),
+            *(("--bookmarks", str(self.bookmarks_of(first.name, first.cluster))) if first.bookmarks else ()),
         ]
         return self.start(f"{READERS}{name}", argv)
+
+    def bookmarks_of(self, group: str, cluster: str) -> Path:
+        """Return where an application that keeps its positions itself does so for a cluster."""
+        return self.ledger / "bookmarks" / f"{group}-{cluster}.json"
 
     def start_applications(self, wanted: Deployment) -> None:
         """Start what does not run of the applications on a cluster."""

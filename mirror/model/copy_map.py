@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mirror.model.offset_map import OffsetMap
-from mirror.model.translation import Exact
+from mirror.model.translation import Exact, leads_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class CopyMap:
             if self.is_return:
                 is_copy = self.offset_map.source_of(origin) == offset
             else:
-                is_copy = self.offset_map.translate(origin) == Exact(offset)
+                is_copy = leads_to(self.offset_map.translate(origin), offset)
             found[offset] = origin if is_copy else None
         return found
 

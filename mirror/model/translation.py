@@ -61,6 +61,11 @@ class NothingRead:
 Translation = Exact | Bounded | TooOld | NotMirrored | NothingRead
 
 
+def leads_to(translation: Translation, position: int) -> bool:
+    """Tell whether a reader goes on at exactly this downstream position."""
+    return isinstance(translation, Exact) and translation.downstream == position
+
+
 class Translator(Protocol):
     """Whoever can translate positions of source partitions."""
 

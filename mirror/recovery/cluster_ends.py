@@ -138,12 +138,29 @@ class ClusterEnds:
         """See `FlowEnds`."""
         committed = self.chosen.isolation_level == "read_committed"
         # What was copied from the target to the same offsets, the target has.
-        copied_back = producer_of(Flow(self.flow.target, self.flow.source)).producer_id
+        copied_back = [producer_of(Flow(self.flow.target, self.flow.source)).producer_id]
+        return self._holding(stretches, read_committed=committed, but_for=copied_back)
+
+    def written_by_others(
+        self, stretches: Mapping[TopicPartition, tuple[int, int]]
+    ) -> Mapping[TopicPartition, tuple[int, int]]:
+        """See `FlowEnds`."""
+        back = self.settings.back_of(self.flow)
+        copied_back = list(self._state_of(back.flow).writers) if back is not None else []
+        return self._holding(stretches, read_committed=False, but_for=copied_back)
+
+    def _holding(
+        self,
+        stretches: Mapping[TopicPartition, tuple[int, int]],
+        *,
+        read_committed: bool,
+        but_for: Collection[int],
+    ) -> Mapping[TopicPartition, tuple[int, int]]:
         with self._source() as channel:
             return {
                 each: (start, end)
                 for each, (start, end) in stretches.items()
-                if holds_record(channel, each, start, end, read_committed=committed, but_for=copied_back)
+                if holds_record(channel, each, start, end, read_committed=read_committed, but_for=but_for)
             }
 
     def open_transactions(self) -> Sequence[str]:

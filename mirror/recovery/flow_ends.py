@@ -141,6 +141,15 @@ class FlowEnds(Protocol):
         """Return those of the stretches of the source's logs in which there are records, and not only markers."""
         ...
 
+    def written_by_others(
+        self, stretches: Mapping[TopicPartition, tuple[int, int]]
+    ) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return those of the stretches of the source's logs with a record that the flow back has not copied there.
+
+        Under unchanged names it copies what is written on the target into the very logs that were fenced.
+        """
+        ...
+
     def open_transactions(self) -> Sequence[str]:
         """Return, for people, the transactions that are open on the source, as far as it tells."""
         ...

@@ -31,7 +31,7 @@ from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
-from mirror.model.translation import Exact, NothingRead, NotMirrored, TooOld, Translation, describe
+from mirror.model.translation import NothingRead, NotMirrored, TooOld, Translation, describe, leads_to
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.unseen_readers import unseen_readers
 
@@ -161,7 +161,7 @@ class MovePlan:
 
 def _is_exactly(translation: Translation, position: int) -> bool:
     """Tell whether who goes on at a position of the target goes on at the very record."""
-    return translation == Exact(position) or (isinstance(translation, NothingRead) and translation.home == position)
+    return leads_to(translation, position) or (isinstance(translation, NothingRead) and translation.home == position)
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,8 @@ def _remains(move: Move, groups: Sequence[str]) -> Step:
 
     def act(known: Known) -> Result:
         found = move.ends.remaining(groups)
-        written = move.grown(known)
+        # What is written on the new cluster comes back into logs of the same name.
+        written = move.grown_by_others(known)
         left = [*([f"producers: {written}"] if written else []), *found.groups, *found.topics]
         facts: dict[str, Json] = {"groups": list(found.groups), "topics": list(found.topics), "producers": written}
         if left:

@@ -254,6 +254,10 @@ class Move:
         """Return which logs of the source have grown since it was fenced; None: none has."""
         return self._source.grown(known[FENCE])
 
+    def grown_by_others(self, known: Known) -> str | None:
+        """Return which of those logs have grown by more than what the flow back has copied there; None: none has."""
+        return self._source.grown_by_others(known[FENCE])
+
     def drain(self) -> Step:
         """Return the step that waits until the copy has reached where the logs of the source end."""
 

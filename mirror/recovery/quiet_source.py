@@ -132,13 +132,22 @@ class QuietSource:
 
     def grown(self, facts: Mapping[str, Json]) -> str | None:
         """Return which logs of the source do not end any more where they did when it was fenced; None: all do."""
-        fixed, now = positions_named(facts, "ends"), self.ends.ends().ends
+        return self._told(positions_named(facts, "ends"), self.ends.ends().ends)
+
+    def _told(self, fixed: Mapping[TopicPartition, int], now: Mapping[TopicPartition, int]) -> str | None:
         grown = [
             f"{each} ended at {fixed.get(each, 0)}, and ends at {now[each]}"
             for each in sorted(now)
             if now[each] != fixed.get(each)
         ]
         return f"logs of {self.ends.flow.source} do not end where they did: {named(grown)}" if grown else None
+
+    def grown_by_others(self, facts: Mapping[str, Json]) -> str | None:
+        """Return what :meth:`grown` does, but for logs that only the flow back has appended to."""
+        fixed, now = positions_named(facts, "ends"), self.ends.ends().ends
+        longer = {each: (fixed[each], end) for each, end in now.items() if each in fixed and end > fixed[each]}
+        by_others = self.ends.written_by_others(longer) if longer else {}
+        return self._told(fixed, {each: end for each, end in now.items() if each not in longer or each in by_others})
 
 
 def is_confirmed(known: Known) -> bool:

@@ -338,6 +338,12 @@ class Scenario:
             fault.at_seconds + fault.jitter_seconds > disaster.at_seconds for fault in self.faults if fault != disaster
         ):
             yield "nothing is planned for after the disaster: it is the procedure's turn"
+        alone = [group for group in self.groups if group.bookmarks and (group.members > 1 or group.process)]
+        yield from (
+            f"{group.name} keeps its positions itself: it has one member, and its own process" for group in alone
+        )
+        if any(group.bookmarks for group in self.groups) and Replicator.MM2 in self.replicators:
+            yield "Java MirrorMaker 2 makes no copies with the source's offsets, by which bookmarks go on"
         planted = [fault for fault in self.faults if fault.kind is FaultKind.LOSE_COPIES]
         if self.must_fail != bool(planted):
             yield "it must fail exactly if a defect is put into it"

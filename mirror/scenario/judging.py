@@ -324,6 +324,8 @@ def verdict_of(found: Found, evidence: ScenarioEvidence) -> tuple[Verdict, tuple
     if found.absence.uncopied and returned_or_stayed:
         uncopied = f"{counted(found.absence.uncopied, 'record')} {are(found.absence.uncopied)}"
         told.append((Verdict.FAIL, f"{uncopied} on their source and not on its copy"))
+    if found.groups is not None:
+        told += [(_verdict(each), str(each)) for each in _read_twice(found.groups, scenario)]
     if found.moved:
         told.append((Verdict.FAIL, f"{counted(found.moved, 'record')} {are(found.moved)} not at the source's offset"))
     told += [
@@ -351,6 +353,12 @@ def verdict_of(found: Found, evidence: ScenarioEvidence) -> tuple[Verdict, tuple
     reasons = [reason for each, reason in sorted(told, key=lambda item: item[0] is not verdict)]
     more = [f"and {len(reasons) - _MOST_REASONS} more"] if len(reasons) > _MOST_REASONS else []
     return verdict, (*reasons[:_MOST_REASONS], *more)
+
+
+def _read_twice(groups: Delivery, scenario: Scenario) -> Iterator[Finding]:
+    """Yield where an application with bookmarks of its own was handed again what it had finished."""
+    keeps = {group.name for group in scenario.groups if group.bookmarks}
+    yield from (each for each in groups.findings if each.group in keeps and each.anomaly is Anomaly.REDELIVERED)
 
 
 def _unmeasured(found: Found, evidence: ScenarioEvidence) -> Iterator[str]:

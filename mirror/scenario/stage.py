@@ -11,14 +11,17 @@ from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
+from mirror.lab import bookmarks, mm2, processes, spark_cluster, stage
 from mirror.lab import clusters as lab_clusters
-from mirror.lab import mm2, processes, spark_cluster, stage
 from mirror.lab.applications import Group, Load
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.lab.errors import LabError
 from mirror.lab.processes import ManagedProcess
+from mirror.model.flow import Flow
 from mirror.proof.delivery import GroupReading, Place
 from mirror.proof.eras import Replaced
+from mirror.recovery.journal_facts import JournalFacts
+from mirror.recovery.run import FAILOVER
 from mirror.scenario.declaration import Replicator, Scenario
 from mirror.scenario.disks import SmallDisk
 from mirror.scenario.folder import RunFolder
@@ -141,12 +144,27 @@ class ScenarioStage(stage.Stage):
         return started
 
     def start_readers(self, groups: Sequence[Group], phase: str) -> ManagedProcess:
-        """Start the members of groups of one process."""
+        """Start the members of groups of one process; on the standby bookmarks are those of the active cluster."""
+        for group in groups:
+            if group.bookmarks and group.cluster == self.scenario.standby:
+                self._carry_bookmarks(group)
         started = self._known(stage.Stage.start_readers(self, groups, phase))
         for group in groups:
             places = self.read.setdefault(group.name, {})
             places.update({Place(group.cluster, topic): None for topic in group.topics})
         return started
+
+    def _carry_bookmarks(self, group: Group) -> None:
+        """Have an application go on where it has read on the active cluster, as far as that was copied."""
+        file = self.bookmarks_of(group.name, self.scenario.standby)
+        if file.exists():
+            return
+        there = Flow(self.scenario.active, self.scenario.standby)
+        settings = self.settings.flow(there)
+        assert settings is not None
+        read = bookmarks.load(self.bookmarks_of(group.name, self.scenario.active))
+        copied = JournalFacts.of(self.folder.path / FAILOVER, there).cut_positions
+        bookmarks.save(file, bookmarks.carried_over(read, settings.copy_of, copied))
 
     def require_alive(self) -> None:
         """Refuse to wait for what cannot come.

@@ -11,7 +11,7 @@ from typing import Any
 from mirror.lab import processes
 
 SECONDS = 20.0
-_CONFIG = "applications.json"
+_CONFIG, _LOAD = "applications.json", "load"
 
 
 def write(
@@ -32,7 +32,7 @@ def write(
     lines = ["timeout_seconds = 60", "service_seconds = 90"]
     for alias in bootstrap:
         lines.append(f"[clusters.{alias}]")
-        for what in ("stop", "start", "probe"):
+        for what in COMMANDS:
             argv = [sys.executable, "-m", "tests.brokers.lab_applications", what, str(directory), alias]
             lines.append(f"{what} = {json.dumps(argv)}")
     file.write_text("\n".join(lines) + "\n")
@@ -41,20 +41,44 @@ def write(
 
 def start(directory: Path, alias: str) -> None:
     """Start a load and a reader a group on a cluster, unless they run there; what a killed start has left is ended."""
-    config = _config(directory)
-    if len(processes.running(directory, f"{alias}-")) == 1 + len(config["groups"]):
+    parts = [None, *_config(directory)["groups"]]
+    if len(processes.running(directory, f"{alias}-")) == len(parts):
         return
     stop(directory, alias)
+    for each in parts:
+        _begin(directory, alias, each)
+
+
+def start_part(directory: Path, alias: str) -> None:
+    """Start the load, or the reader of the group that is meant, on a cluster, unless it runs there."""
+    group = os.environ.get("MIRROR_GROUP")
+    if not _running(directory, alias, group):
+        _begin(directory, alias, group)
+
+
+def stop_part(directory: Path, alias: str) -> None:
+    """End the load, or the reader of the group that is meant, on a cluster."""
+    processes.end(_running(directory, alias, os.environ.get("MIRROR_GROUP")), timeout_seconds=SECONDS)
+
+
+def _running(directory: Path, alias: str, group: str | None) -> list[processes.ManagedProcess]:
+    return [each for each in processes.running(directory, f"{alias}-") if each.name.endswith(f"-{group or _LOAD}")]
+
+
+def _begin(directory: Path, alias: str, group: str | None) -> None:
+    """Start the reader of a group, or the load."""
+    config = _config(directory)
     config["lives"] += 1
     (directory / _CONFIG).write_text(json.dumps(config))
     life, bootstrap, ledger = f"{alias}-{config['lives']}", config["bootstrap"][alias], str(directory / "ledger")
     common = ["--cluster", alias, "--bootstrap", bootstrap, "--ledger", ledger]
-    load = ["mirror.lab.load", "--name", life, "--topic", config["writes"][alias], "--rate", "100", *common]
-    processes.start(directory, f"{life}-load", [sys.executable, "-m", *load], owner_pid=config["owner"])
-    for group in config["groups"]:
+    if group is None:
+        argv = ["mirror.lab.load", "--name", life, "--topic", config["writes"][alias], "--rate", "100", *common]
+    else:
         topics = [part for topic in config["reads"][alias] for part in ("--topic", topic)]
-        reader = ["mirror.lab.readers", "--name", f"{group}-{life}", "--group", group, *topics, *common]
-        processes.start(directory, f"{life}-{group}", [sys.executable, "-m", *reader], owner_pid=config["owner"])
+        argv = ["mirror.lab.readers", "--name", f"{group}-{life}", "--group", group, *topics, *common]
+    name = f"{life}-{group or _LOAD}"
+    processes.start(directory, name, [sys.executable, "-m", *argv], owner_pid=config["owner"])
 
 
 def stop(directory: Path, alias: str) -> None:
@@ -69,11 +93,14 @@ def probe(directory: Path, alias: str) -> None:
     from mirror.parts import read_rows
 
     config, since_ms = _config(directory), int(os.environ["MIRROR_SINCE_MS"])
+    sends = read_rows(directory / "ledger" / "sends", ["cluster", "status", "acked_at_ms"])
+    # Groups that move before the producers do read copies.
+    topics = [config["writes"][alias]] if (sends.cluster == alias).any() else config["reads"][alias]
     found = service_times(
-        read_rows(directory / "ledger" / "sends", ["cluster", "status", "acked_at_ms"]),
+        sends,
         read_rows(directory / "ledger" / "reads", ["cluster", "group", "topic", "read_at_ms"]),
         alias,
-        [config["writes"][alias]],
+        topics,
         config["groups"],
         since_ms=since_ms,
     )
@@ -85,5 +112,15 @@ def _config(directory: Path) -> dict[str, Any]:
     return found
 
 
+COMMANDS = {
+    "start": start,
+    "stop": stop,
+    "probe": probe,
+    "start_group": start_part,
+    "stop_group": stop_part,
+    "start_producers": start_part,
+    "stop_producers": stop_part,
+}
+
 if __name__ == "__main__":
-    {"start": start, "stop": stop, "probe": probe}[sys.argv[1]](Path(sys.argv[2]), sys.argv[3])
+    COMMANDS[sys.argv[1]](Path(sys.argv[2]), sys.argv[3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +27,10 @@ from tests.brokers.copying import (
     positions_of,
     producer_to,
 )
+from tests.brokers.engines import PARTITIONS as ENGINE_PARTITIONS
+from tests.brokers.engines import Engines
 from tests.brokers.kinds import KINDS, PARTITIONS, fill, visible
+from tests.brokers.same_offsets_engines import assert_killed_engines_copy_each_record_once, with_a_removed_head
 from tests.brokers.same_offsets_killed import assert_same_offsets_whatever_is_killed
 
 pytestmark = pytest.mark.soak
@@ -159,3 +163,20 @@ def test_a_copy_has_the_source_s_offsets_whatever_is_killed(
     assert_same_offsets_whatever_is_killed(
         source, target, unique("orders"), policy="delete", read_committed=True, writes_many=True
     )
+
+
+@SIDES
+def test_killed_engines_copy_to_the_source_s_offsets_with_groups_and_the_commands_say_so(
+    side: str, older: Cluster, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Behind a removed head, with transactions: what the same engines do between brokers of today."""
+    source, target = (older, west) if side == "source" else (east, older)
+    topic = unique("orders")
+    source.create_topics([NewTopic(topic, ENGINE_PARTITIONS, 1)])
+    clients = ({"bootstrap.servers": each.bootstrap_servers} for each in (source, target))
+    engines = Engines(*clients, topic, unique("shop").replace("-", ""), tmp_path)
+    try:
+        assert_killed_engines_copy_each_record_once(with_a_removed_head(engines), kills=1)
+    finally:
+        for each in engines.running.values():
+            each.kill()

@@ -122,6 +122,17 @@ def test_the_plan_says_what_the_source_s_offsets_cost_and_which_partition_cannot
     assert (rows[f"{transactional}-0"]["to pad"], rows[f"{transactional}-0"]["markers"]) == ("0", "about 10")
     assert rows[f"{begun}-0"]["action"] == "problem"
     assert "holds the offsets 0 to 3" in rows[f"{begun}-0"]["detail"]
+    # What was aborted is no record for whoever reads what is committed, and takes markers there.
+    producer.begin_transaction()
+    for number in range(20):
+        producer.produce(transactional, b"%d" % number)
+    producer.flush()
+    producer.abort_transaction()
+    for lines, markers in (((), "about 11"), ((f"{here}.consumer.isolation.level = read_committed",), "about 31")):
+        file = write_file(tmp_path, ends, f"topics = {transactional}", "mirror.offsets = same", *lines)
+        told = in_process("plan", str(file), "--flow", f"{here}->{there}", "--json")
+        ((row,),) = (each["offsets"] for each in json.loads(told.stdout)["flows"])
+        assert row["markers"] == markers
     assert any("mm2-offsets." in note for note in flow["notes"])
     assert any("lets the flow write many markers" in note for note in flow["notes"])
     # The plan lets no more be padded than is allowed.

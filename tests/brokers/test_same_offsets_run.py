@@ -2,149 +2,36 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-import confluent_kafka
 import pytest
 
-from mirror.kafka.channel import EARLIEST
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import mirror
-from tests.brokers.copying import delete_records, ends_of, producer_to, write
-from tests.brokers.engines import PARTITIONS, Engines
+from tests.brokers.copying import ends_of, producer_to, write
+from tests.brokers.engines import Engines
+from tests.brokers.same_offsets_engines import (
+    assert_killed_engines_copy_each_record_once,
+    assert_same,
+    await_copies,
+    in_transactions,
+    verified,
+    with_a_removed_head,
+)
 from tests.brokers.same_offsets_killed import read
 
 pytestmark = pytest.mark.long
-
-SAME = (
-    "mirror.offsets = same\nsync.group.offsets.enabled = true\nemit.checkpoints.interval.seconds = 1\n"
-    "sync.group.offsets.interval.seconds = 1\nrefresh.groups.interval.seconds = 1\n"
-)
-HEAD = 1_000
 
 
 @pytest.fixture
 def same(engines: Engines) -> Engines:
     """Engines of a topic whose partitions begin behind a removed head."""
-    engines.settings = SAME
-    engines.send(PARTITIONS * HEAD)
-    for number in range(PARTITIONS):
-        delete_records(engines.source, TopicPartition(engines.topic, number), HEAD)
-    return engines
-
-
-def in_transactions(engines: Engines, count: int, *, aborts: bool) -> None:
-    """Write transactions into all partitions: each leaves a marker, and some no record for whoever reads committed."""
-    producer = producer_to(engines.source, transactional_id=f"{engines.topic}-writer")
-    producer.init_transactions()
-    for number in range(count):
-        producer.begin_transaction()
-        for partition in range(PARTITIONS):
-            producer.produce(engines.topic, b"%d" % number, partition=partition)
-        producer.flush()
-        if aborts and number % 2:
-            producer.abort_transaction()
-        else:
-            producer.commit_transaction()
-
-
-def caught_up(engines: Engines) -> bool:
-    sources = [TopicPartition(engines.topic, number) for number in range(PARTITIONS)]
-    try:
-        return list(ends_of(engines.target, engines.copies).values()) == list(ends_of(engines.source, sources).values())
-    except Exception:  # noqa: BLE001  # the topic is not there yet
-        return False
-
-
-def await_copies(engines: Engines) -> None:
-    wait_until(
-        lambda: caught_up(engines),
-        f"the copies; engines said { {name: one.log_tail(8) for name, one in engines.running.items()} }",
-        timeout_seconds=240,
-    )
-
-
-def assert_same(engines: Engines, isolation: str = "read_uncommitted") -> None:
-    """Each record is at its offset, once, whatever a reader of the copy asks for."""
-    for number, copy in enumerate(engines.copies):
-        source = TopicPartition(engines.topic, number)
-        originals = read(engines.source, source, isolation)
-        assert originals
-        for each in ("read_uncommitted", "read_committed"):
-            assert read(engines.target, copy, each) == originals
-        assert ends_of(engines.target, [copy], EARLIEST)[copy] == HEAD
-
-
-def verified(engines: Engines) -> dict[str, Any]:
-    done = mirror("verify", str(engines.file), "--flow", f"{engines.alias}->west", "--json")
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def positions(engines: Engines) -> list[dict[str, Any]]:
-    done = mirror("offsets", str(engines.file), "--flow", f"{engines.alias}->west", "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    return [each for each in found if each["topic"] == engines.copies[0].topic]
-
-
-def committed(client: dict[str, str], group: str, partition: TopicPartition) -> tuple[int, int | None]:
-    """A group's position, and the leader epoch with it."""
-    consumer = confluent_kafka.Consumer({**client, "group.id": group})
-    try:
-        (found,) = consumer.committed([confluent_kafka.TopicPartition(*partition)], timeout=60)
-    finally:
-        consumer.close()
-    return found.offset, found.leader_epoch
+    return with_a_removed_head(engines)
 
 
 def test_engines_that_are_killed_leave_each_record_once_at_its_offset_and_groups_keep_their_positions(
     same: Engines,
 ) -> None:
-    same.running["first"] = same.start()
-    in_transactions(same, 40, aborts=True)
-    for _ in range(3):
-        # Counted before anything is written: on a slow machine all may be copied by the time the last transaction is.
-        before = same.copied()
-        same.send(3_000)
-        in_transactions(same, 20, aborts=True)
-        wait_until(lambda before=before: same.copied() > before, "copies", timeout_seconds=240)
-        same.running["first"].kill()
-        same.running["first"] = same.start()
-    await_copies(same)
-    assert_same(same)
-    first = TopicPartition(same.topic, 0)
-    (end,) = ends_of(same.source, [first]).values()
-    # On a record, on a marker perhaps, at the end.
-    wanted = {"reads": HEAD + 41, "next": HEAD + 42, "done": end}
-    for group, position in wanted.items():
-        same.commit(group, position)
-    for group, position in wanted.items():
-        wait_until(
-            lambda name=f"{same.topic}-{group}": committed(same.target, name, same.copies[0]),
-            f"the position of {group}",
-            timeout_seconds=240,
-            until=lambda found, position=position: found[0] == position,
-        )
-        assert committed(same.target, f"{same.topic}-{group}", same.copies[0])[1] in (None, -1)
-    told = {each["group"].rpartition("-")[2]: each for each in positions(same)}
-    assert {name: (each["downstream"], each["note"]) for name, each in told.items()} == {
-        name: (position, "same") for name, position in wanted.items()
-    }
-    found = verified(same)
-    assert found["verdict"] == "PASS", found
-    assert [each["misplaced"] for each in found["partitions"]] == [0] * PARTITIONS
-    wait_until(
-        lambda: (same.status()["state"], same.status()["reasons"]),
-        "the flow to be in order",
-        timeout_seconds=120,
-        until=lambda seen: seen == ("RUNNING", []),
-    )
-    assert same.running["first"].terminate(60)
+    assert_killed_engines_copy_each_record_once(same, kills=3)
 
 
 def test_what_cannot_have_the_offsets_is_refused_by_name_and_a_compacted_copy_gets_tombstones_that_nobody_misses(

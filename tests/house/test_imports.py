@@ -45,7 +45,7 @@ MAY_IMPORT |= {
 MAY_IMPORT["copier"] |= {"clock", "spark_conf"}
 MAY_IMPORT["control"] |= {"same_offsets"}
 MAY_IMPORT["copier"] |= {"same_offsets"}
-MAY_IMPORT["lab"] |= {"signals", "tables", "terminal"}
+MAY_IMPORT["lab"] |= {"atomic_file", "signals", "tables", "terminal"}
 MAY_IMPORT["engine"] = {
     "clock",
     "spark",

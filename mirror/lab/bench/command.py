@@ -15,7 +15,7 @@ import typer
 
 from mirror import terminal
 from mirror.kafka.problems import ClusterError
-from mirror.lab.bench.contenders import Contender, parse_contenders
+from mirror.lab.bench.contenders import USUAL, parse_contenders
 from mirror.lab.bench.cores import plan_cores, present_cores
 from mirror.lab.bench.display import Display
 from mirror.lab.bench.figures import Run, as_json
@@ -43,8 +43,12 @@ def bench(
     codec: Annotated[Codec, typer.Option(help="Compression of the batches on the source.")] = Codec.LZ4,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic.")] = 8,
     contenders: Annotated[
-        str, typer.Option(help="Who is measured, comma-separated: mirror, mm2, mm2-tuned, floor, no-mirror.")
-    ] = ",".join(Contender),
+        str,
+        typer.Option(
+            help="Who is measured, comma-separated: mirror, mirror-same (with the source's offsets), mirror-name and "
+            "mirror-same-name (names unchanged, both ways), mm2, mm2-tuned, floor, no-mirror."
+        ),
+    ] = ",".join(USUAL),
     rounds: Annotated[int, typer.Option(min=1, help="How often each has its turn.")] = 1,
     rates: Annotated[
         str, typer.Option(help="Records a second at which latency is measured, comma-separated.")

@@ -13,6 +13,12 @@ class Contender(StrEnum):
 
     #: This engine, with the file that MM2 is given.
     MIRROR = "mirror"
+    #: The same, making copies with the source's offsets (``mirror.offsets = same``).
+    SAME = "mirror-same"
+    #: This engine under unchanged names, both ways, as a pair of clusters has it whose applications move.
+    NAME = "mirror-name"
+    #: The same with the source's offsets.
+    SAME_NAME = "mirror-same-name"
     #: Java MirrorMaker 2 with its defaults.
     MM2 = "mm2"
     #: Java MirrorMaker 2 as somebody sets it up who wants throughput.
@@ -30,12 +36,30 @@ class Contender(StrEnum):
     @property
     def is_replicator(self) -> bool:
         """Whether it is a program that goes on copying: it has a start, a latency, and memory worth counting."""
-        return self in {Contender.MIRROR, Contender.MM2, Contender.MM2_TUNED}
+        return self not in {Contender.FLOOR, Contender.NO_MIRROR}
+
+    @property
+    def is_mirror(self) -> bool:
+        """Whether it is this engine."""
+        return self in {Contender.MIRROR, Contender.SAME, Contender.NAME, Contender.SAME_NAME}
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether its copies are called like their originals."""
+        return self in {Contender.NAME, Contender.SAME_NAME}
+
+    def copy_of(self, topic: str, source: str) -> str:
+        """Return what the copy of a topic of the cluster ``source`` is called."""
+        return topic if self.keeps_names else f"{source}.{topic}"
 
     @property
     def has_latency(self) -> bool:
         """Whether records that are written now come out at its other end."""
         return self is not Contender.FLOOR
+
+
+USUAL = (Contender.MIRROR, Contender.MM2, Contender.MM2_TUNED, Contender.FLOOR, Contender.NO_MIRROR)
+"""Who is measured if nobody is named."""
 
 
 def parse_contenders(text: str) -> tuple[Contender, ...]:

@@ -20,7 +20,8 @@ def properties_text(
     """Return a ``connect-mirror-maker.properties``.
 
     It says nothing but what is copied, two tasks, and what one broker a cluster demands; the tuned one also sets the
-    data producer and consumer (CFG-082, CFG-083): large batches, a linger, the records' own codec, large fetches.
+    data producer and consumer (CFG-082, CFG-083): large batches, a linger, the records' own codec, large fetches. Those
+    of copies with the source's offsets say so, and under unchanged names enable the way back, as such a pair has it.
     """
     lines = [
         f"clusters = {source.alias}, {target.alias}",
@@ -44,12 +45,20 @@ def properties_text(
             f"{consumer}.fetch.max.bytes = {64 << 20}",
             f"{consumer}.receive.buffer.bytes = {1 << 20}",
         ]
+    if contender in {Contender.SAME, Contender.SAME_NAME}:
+        lines.append("mirror.offsets = same")
+    if contender.keeps_names:
+        lines += [
+            "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+            f"{target.alias}->{source.alias}.enabled = true",
+            f"{target.alias}->{source.alias}.topics = {','.join(sorted(topics))}",
+        ]
     return "\n".join(lines) + "\n"
 
 
 def start_replicator(contender: Contender, name: str, properties: Path, directory: Path) -> ManagedProcess:
     """Start a replicator on its file; it ends with this process at the latest."""
-    if contender is not Contender.MIRROR:
+    if not contender.is_mirror:
         return mm2.start(directory, properties, name=name, owner_pid=os.getpid())
     command = [sys.executable, "-m", "mirror", "run", str(properties)]
     # Spark's scratch files and the log of its JVM stay with the other files of the bench.

@@ -166,7 +166,7 @@ class _Turn:
     def _measure(self, target: LabCluster) -> dict[str, float]:
         logs = self.directory / "logs"
         logs.mkdir(exist_ok=True)
-        remote = f"{_SOURCE}.{_TOPIC}"
+        remote = self.contender.copy_of(_TOPIC, _SOURCE)
         shape = self.plan.shape
         if self.contender is Contender.FLOOR:
             _create(target, remote, shape.partitions)
@@ -186,8 +186,9 @@ class _Turn:
                 )
                 self._say(f"{figures['records_per_second']:,.0f} records/s")
                 if self.plan.measures_latency and self.contender.has_latency:
-                    self._await_topic(admin, f"{_SOURCE}.{self._latency_topic}", process)
-                    figures |= self._latency(target.bootstrap_servers, f"{_SOURCE}.{self._latency_topic}", tree)
+                    copy = self.contender.copy_of(self._latency_topic, _SOURCE)
+                    self._await_topic(admin, copy, process)
+                    figures |= self._latency(target.bootstrap_servers, copy, tree)
         finally:
             if not process.terminate(_END_SECONDS):
                 process.kill()

@@ -14,6 +14,9 @@ from mirror.lab.bench.shapes import Shape
 
 _NAMES = {
     Contender.MIRROR: "mirror",
+    Contender.SAME: "same offsets",
+    Contender.NAME: "same name",
+    Contender.SAME_NAME: "same offsets and name",
     Contender.MM2: "Java MM2",
     Contender.MM2_TUNED: "Java MM2 tuned",
     Contender.FLOOR: "bare producer",

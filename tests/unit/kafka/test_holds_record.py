@@ -88,9 +88,9 @@ def test_the_edges_of_a_stretch_are_those_of_records(start: int, end: int, *, ex
 def test_what_one_producer_has_written_does_not_count(reader: type[Reader]) -> None:
     reader.batches = [written(4, producer_id=7), written(5, producer_id=8), written(6)]
     assert holds(4, 5)
-    assert not holds(4, 5, but_for=7)
-    assert holds(4, 6, but_for=7)
-    assert holds(6, 7, but_for=-1)
+    assert not holds(4, 5, but_for=[7])
+    assert holds(4, 6, but_for=[7])
+    assert holds(6, 7, but_for=[-1])
 
 
 def test_a_batch_behind_the_end_is_not_of_the_stretch(reader: type[Reader]) -> None:

@@ -20,7 +20,7 @@ from mirror.lab.clusters import LabCluster
 from mirror.lab.errors import BadRequest
 from mirror.model.partition import TopicPartition
 
-MIRROR, MM2, TUNED, FLOOR, NO_MIRROR = Contender
+MIRROR, SAME, NAME, SAME_NAME, MM2, TUNED, FLOOR, NO_MIRROR = Contender
 
 
 @dataclass
@@ -50,6 +50,20 @@ def test_contenders_are_named_and_everybody_begins_once() -> None:
 def test_wrong_contenders_are_refused_by_name(text: str, told: str) -> None:
     with pytest.raises(BadRequest, match=told):
         parse_contenders(text)
+
+
+def test_copies_with_the_source_s_offsets_differ_from_the_others_by_that_alone() -> None:
+    contenders = (MIRROR, SAME, NAME, SAME_NAME)
+    texts = {each: properties_text(each, EAST, WEST, {"bench"}, Codec.LZ4) for each in contenders}
+    assert texts[SAME] == texts[MIRROR] + "mirror.offsets = same\n"
+    more = texts[SAME_NAME].removeprefix(texts[SAME]).splitlines()
+    assert texts[NAME].removeprefix(texts[MIRROR]).splitlines() == more
+    assert [each.partition(" = ")[0] for each in more] == [
+        "replication.policy.class",
+        "west-1->east.enabled",
+        "west-1->east.topics",
+    ]
+    assert [each.copy_of("bench", "east") for each in texts] == ["east.bench", "east.bench", "bench", "bench"]
 
 
 def test_rates_are_whole_numbers() -> None:

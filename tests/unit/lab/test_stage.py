@@ -59,6 +59,14 @@ def test_members_of_a_group_are_told_what_was_declared(stage: Stage, started: di
     assert (told["--consumers"], told["--max-rate"], told["--topic"]) == (["2"], ["3.0"], ["a", "east.a"])
 
 
+def test_an_application_with_bookmarks_keeps_those_of_each_cluster_in_a_file(
+    stage: Stage, started: dict[str, Any]
+) -> None:
+    stage.start_readers([Group("stream", "west", ("a",), bookmarks=True)], "after")
+    (one,) = (started[name] for name in started if name.startswith(READERS))
+    assert options(one.argv)["--bookmarks"] == [str(stage.ledger / "bookmarks" / "stream-west.json")]
+
+
 def test_groups_of_one_process_read_the_same_there(stage: Stage, started: dict[str, Any]) -> None:
     groups = [Group(f"group-{number}", "west", ("a",), process="many") for number in range(3)]
     stage.start_applications(Deployment("west", (), tuple(groups), "after"))

@@ -158,6 +158,14 @@ def test_copies_that_are_not_what_the_source_has_fail(copies: bytes, said: str) 
     assert said in found.reasons[0]
 
 
+def test_copies_with_the_source_s_offsets_are_copies_of_the_records_there() -> None:
+    world = world_of(b"abcdefghij")
+    same = replace(world, map=CopyMap(replace(world.map.offset_map, same_offsets=True)))
+    assert same.map.origins(range(10)) == {each: each for each in range(10)}
+    found = same.try_out(4, 4)
+    assert (found.verdict, found.reasons) == (PASS, ())
+
+
 def test_a_record_that_lacks_among_the_copies_is_named_unless_it_is_on_record_as_missing() -> None:
     world = world_of(b"abcdefghij")
     holed = replace(

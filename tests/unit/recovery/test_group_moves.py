@@ -13,7 +13,7 @@ from mirror.control.groups import TargetGroups
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.model.partition import TopicPartition
-from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, TooOld, Translation
+from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, Same, TooOld, Translation
 from mirror.recovery import group_moves
 from mirror.recovery.group_moves import (
     GroupMoves,
@@ -96,6 +96,20 @@ def test_where_a_group_stands_that_has_read_nothing_is_told_and_it_stays_there(m
     (row,) = plan.rows()
     assert (row["before"], row["after"], row["exact"], row["action"]) == (7, 7, True, "keep")
     assert plan.writes == ()
+
+
+@pytest.mark.parametrize(("translation", "exact"), [(Exact(5), True), (Same(5), True), (Bounded(5, 2), False)])
+def test_a_position_is_exact_that_leads_to_the_very_record_the_same_one_too(
+    monkeypatch: pytest.MonkeyPatch, translation: Translation, *, exact: bool
+) -> None:
+    target = TargetGroups(
+        Found({"billing": GroupDescription("Empty", 0)}), Found({"billing": Found({})}), Found({COPY: 20})
+    )
+    monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(at(5, translation)))
+    monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: target)
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby([]))
+    (row,) = plan_moves(FLOW, {"B": ClusterSettings("B", {})}).rows()
+    assert (row["after"], row["exact"]) == (5, exact)
 
 
 def test_who_has_a_position_is_neither() -> None:

@@ -272,7 +272,8 @@ def test_what_remains_is_named_until_nothing_does(tmp_path: Path) -> None:
     world.written[EAST] += 1
     world.remaining = Remaining()
     assert "producers: logs of east do not end where they did" in carried(world, tmp_path)[-1].result.detail
-    world.written[EAST] -= 1
+    # What the flow back has copied into a log of the same name is nobody's write.
+    world.is_copied_back = True
     assert_there(world, carried(world, tmp_path))
 
 

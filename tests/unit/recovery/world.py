@@ -64,6 +64,7 @@ class World:
     planned_while_probing: list[bool] = field(default_factory=list)
     # Who shows nothing of being at work where it was moved to, and whether a write is seen there.
     resting: dict[str, str] = field(default_factory=dict)
+    is_copied_back: bool = False
     shows_writes: bool = True
     stubborn: set[str] = field(default_factory=set)
     done: list[str] = field(default_factory=list)
@@ -131,6 +132,12 @@ class StandInEnds:
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         self.world.call()
         return stretches
+
+    def written_by_others(
+        self, stretches: Mapping[TopicPartition, tuple[int, int]]
+    ) -> Mapping[TopicPartition, tuple[int, int]]:
+        self.world.call()
+        return {} if self.world.is_copied_back else stretches
 
     def open_transactions(self) -> Sequence[str]:
         self.world.call()

@@ -13,6 +13,7 @@ from mirror.proof.findings import Anomaly, Era, Finding
 from mirror.scenario.declaration import (
     Fault,
     FaultKind,
+    Group,
     Judged,
     Load,
     Procedure,
@@ -55,6 +56,11 @@ KILL = Fault(FaultKind.KILL_CLUSTER, "east", 1.0, is_disaster=True)
             "needs three brokers on east",
         ),
         ({"faults": (DEFECT,)}, "it must fail exactly if a defect is put into it"),
+        (
+            {"groups": (Group("stream", "east", ("orders",), members=2, bookmarks=True),)},
+            "stream keeps its positions itself",
+        ),
+        ({"groups": (Group("stream", "east", ("orders",), bookmarks=True),)}, "no copies with the source's offsets"),
         ({"must_fail": True}, "it must fail exactly if a defect is put into it"),
         ({"faults": (replace(DEFECT, records=21),), "must_fail": True}, "1 to 20"),
         ({"faults": (DELETED, DELETED)}, "a log is replaced once at most"),

@@ -21,7 +21,7 @@ from mirror.proof.losses import Absence
 from mirror.proof.objectives import Objectives, Rpo
 from mirror.proof.torn_transactions import TransactionCount
 from mirror.scenario import judging
-from mirror.scenario.declaration import Fault, FaultKind, Judged, Load, Procedure
+from mirror.scenario.declaration import Fault, FaultKind, Group, Judged, Load, Procedure, Replicator
 from mirror.scenario.judging import ScenarioEvidence, figures_of, unsent, verdict_of
 from mirror.scenario.routes import CopyRoute
 from tests.unit.scenario.builders import CLEAN, FOUND, READ, WHERE, small
@@ -123,6 +123,15 @@ def test_what_a_group_was_handed_wrongly_decides_too() -> None:
     wrong = with_finding(Anomaly.LOST, group="billing")
 
     assert verdict_of(replace(FOUND, groups=wrong), evidence())[0] is Verdict.FAIL
+
+
+@pytest.mark.parametrize(("bookmarks", "verdict"), [(False, Verdict.PASS), (True, Verdict.FAIL)])
+def test_what_was_finished_may_be_handed_again_to_a_group_and_not_to_who_keeps_bookmarks(
+    *, bookmarks: bool, verdict: Verdict
+) -> None:
+    again = with_finding(Anomaly.REDELIVERED, tolerated=True, group="billing")
+    kept = small(groups=(Group("billing", "east", ("orders",), bookmarks=bookmarks),), replicators=(Replicator.MIRROR,))
+    assert verdict_of(replace(FOUND, groups=again), evidence(scenario=kept))[0] is verdict
 
 
 @pytest.mark.parametrize(("count", "more"), [(12, []), (13, ["and 1 more"])])
