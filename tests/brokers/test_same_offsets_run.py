@@ -81,6 +81,34 @@ def test_what_cannot_have_the_offsets_is_refused_by_name_and_a_compacted_copy_ge
     same.running["first"].kill()
     write(same.target, copies[keyed], [7])
     assert {each["topic"]: each["verdict"] for each in verified(same)["partitions"]}[keyed.topic] == "FAIL"
+    # With other words in the file the one that was refused is translated, by whoever goes on, behind what was there.
+    same.settings += "mirror.offsets.refused = translate\n"
+    same.running["second"] = same.start()
+    await_records(same, copies[taken], 3 + 5)
+    same.running["second"].kill()
+    write(same.source, taken, range(5, 9))
+    same.running["third"] = same.start()
+    await_records(same, copies[taken], 3 + 9)
+    found_there = list(read(same.target, copies[taken], "read_uncommitted").values())
+    assert found_there[3:] == list(read(same.source, taken, "read_uncommitted").values())
+    assert_same(same, "read_committed")
+    wait_until(
+        lambda: same.status()["notes"],
+        "the note",
+        timeout_seconds=120,
+        until=lambda notes: any("1 partition is translated" in each for each in notes),
+    )
+    assert not [each for each in same.status()["reasons"] if f"{taken}" in each]
+
+
+def await_records(engines: Engines, copy: TopicPartition, count: int) -> None:
+    # Not where the log ends: a fence takes offsets there.
+    wait_until(
+        lambda: len(read(engines.target, copy, "read_uncommitted")),
+        f"{count} records in {copy}",
+        timeout_seconds=240,
+        until=lambda found: found >= count,
+    )
 
 
 def keyed_in_transactions(engines: Engines, partition: TopicPartition) -> None:
