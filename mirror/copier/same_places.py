@@ -326,12 +326,16 @@ def _lacking(
 
 
 def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, target: Channel) -> int:
-    """Return up to where nobody but this flow has written into the copy behind ``start``."""
-    ours = producer_of(flow.flow).producer_id
+    """Return up to where nobody but this flow has written records into the copy behind ``start``.
+
+    Markers behind that may be those of applications: the source gets them, too.
+    """
+    ours, until = producer_of(flow.flow).producer_id, start
     for _, header in read_batches(target, work.target, max(start, ends.target_start), end):
         if header.producer_id != ours:
-            return max(start, header.base_offset)
-    return end
+            break
+        until = min(end, header.next_offset)
+    return until
 
 
 def _stranger(
