@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -218,7 +219,8 @@ def fence(
             out.print(f"  {problem}", markup=False)
         for said in found.watched.said():
             out.print(f"  still written: {said}", markup=False)
-        out.print(f"Lift it with: mirror fence {file} --cluster {cluster} --lift --record {path}", markup=False)
+        command = shlex.join(["mirror", "fence", str(file), "--cluster", cluster, "--lift", "--record", str(path)])
+        out.print(f"Lift it with: {command}", markup=False, soft_wrap=True)
         out.print(f"verdict {found.verdict}", highlight=False)
     if found.verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)
@@ -267,8 +269,9 @@ def _move_groups(
         for each in left:
             out.print(f"  left as it is: {each}", markup=False, style="dim")
         if saved:
-            said = f"The positions before are in {saved}; put them back with: mirror groups {file} --restore {saved}"
-            out.print(said, markup=False)
+            command = shlex.join(["mirror", "groups", str(file), "--restore", str(saved)])
+            said = f"The positions before are in {saved}; put them back with: {command}"
+            out.print(said, markup=False, soft_wrap=True)
         if found_none:
             said = plan.unmatched or f"no group of {flow} whose id matches {pattern} has a position"
             err.print(f"{said}: none was moved", markup=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -172,10 +173,13 @@ class _Session:
         out.print(f"{found.verdict:>8}", style=VERDICT_STYLES[found.verdict], end="", highlight=False)
         out.print(f"  {step.name} ({time}): {found.detail}", markup=False, highlight=False, soft_wrap=True)
 
-    def concluded(self, steps: Sequence[StepResult], rows: Sequence[Any], positions: Sequence[Any]) -> int:
-        """Print how it ended, or the plan alone; return the exit code."""
+    def concluded(
+        self, steps: Sequence[StepResult], rows: Sequence[Any], positions: Sequence[Any], refusal: str | None = None
+    ) -> int:
+        """Print how it ended, or the plan alone, or why it was not begun (``refusal``); return the exit code."""
         verdict = worst(each.result.verdict for each in steps)
         facts = {each.name: each.result.facts for each in steps}
+        is_there = not self.asked.dry_run and (refusal is None or not self.planned.run.is_new)
         if self.asked.as_json:
             content = {
                 "verdict": verdict.value,
@@ -184,7 +188,7 @@ class _Session:
                 "steps": [each.as_json() for each in steps],
                 "groups": list(rows),
                 "positions": list(positions),
-                "run_directory": None if self.asked.dry_run else str(self.run_directory),
+                "run_directory": str(self.run_directory) if is_there else None,
             }
             if isinstance(self.plan, FailbackPlan):
                 stated = stranded_rows(facts.get("stranded", {}))
@@ -193,19 +197,23 @@ class _Session:
             sys.stdout.write("\n")
         elif not self.asked.dry_run:
             out = self.terminal.out
-            if rows:
+            if rows and refusal is None:
                 print_rows(out, "Groups", [dict(each) for each in rows])
             out.print(Text.assemble("verdict ", (verdict.value, VERDICT_STYLES[verdict])))
-            out.print(f"What happened is in {self.run_directory}", markup=False, soft_wrap=True)
-            if verdict is not Verdict.PASS:
-                self.terminal.err.print(self.stands(steps), markup=False)
-        return PASSED if verdict is Verdict.PASS or self.asked.dry_run else NOT_PASSED
+            if is_there:
+                out.print(f"What happened is in {self.run_directory}", markup=False, soft_wrap=True)
+        if refusal is not None:
+            self.terminal.err.print(refusal, markup=False)
+        elif not self.asked.dry_run and verdict is not Verdict.PASS:
+            self.terminal.err.print(self.stands(steps), markup=False)
+        return NOT_PASSED if refusal is not None or (verdict is not Verdict.PASS and is_there) else PASSED
 
     def stands(self, steps: Sequence[StepResult]) -> str:
         """Return where a run stands that has not passed, and how it goes on."""
-        again = f"mirror {self.planned.procedure} {self.file} --flow '{self.flow}' --run-directory {self.run_directory}"
+        named = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
         if self.asked.applications is not None:
-            again += f" --applications {self.asked.applications}"
+            named += ["--applications", str(self.asked.applications)]
+        again = shlex.join(["mirror", self.planned.procedure, str(self.file), *named])
         failed = next((each for each in steps if each.result.verdict is Verdict.FAIL), None)
         # What was taken back before it failed, because a moment had passed, says nothing of how it stands.
         back = [each for each in steps[steps.index(failed) :] if each.name.startswith("back: ")] if failed else []
@@ -230,20 +238,15 @@ def _perform(session: _Session) -> int:
     if plan.refusal is not None and not asked.takes_back:
         raise ConfigError(session.file, None, "--flow", plan.refusal)
     session.print_plan()
-    refused = planned.refused
     if planned.nobody is not None:
         raise ConfigError(session.file, None, "--groups", planned.nobody)
-    if asked.dry_run or (refused and not asked.takes_back):
+    refusal = _not_begun(planned)
+    if asked.dry_run or (refusal is not None and not asked.takes_back):
         steps = [StepResult(each.name, Result(Verdict.UNKNOWN, each.doing), 0.0) for each in plan.steps]
-        if refused:
-            told = (
-                f"nothing was begun, since this cannot be moved: {named(refused)}. A cluster that has just come back "
-                "remembers the members its groups had until their sessions time out (45 s by default): then try again"
-            )
-            steps.append(StepResult("plan", Result(Verdict.FAIL, told), 0.0))
+        if refusal is not None:
+            steps.append(StepResult("plan", Result(Verdict.FAIL, refusal), 0.0))
         positions = {each: position.upstream for each, position in plan.copied.positions.items()}
-        session.concluded(steps, planned.group_rows(), position_rows(positions))
-        return NOT_PASSED if refused else PASSED
+        return session.concluded(steps, planned.group_rows(), position_rows(positions), refusal)
     target = session.flow.source if planned.procedure == FAILBACK else session.flow.target
     consent_typed(session.file, f"The applications move to {target}.", str(session.flow), yes=asked.yes)
     with watched(waits_on(session.terminal.err, session.terminal.progress)):
@@ -251,6 +254,17 @@ def _perform(session: _Session) -> int:
     facts = {each.name: each.result.facts for each in carried}
     rows = facts.get(GROUPS, {}).get("rows")
     return session.concluded(carried, rows if isinstance(rows, list) else [], positions_of(facts.get(CUT, {})))
+
+
+def _not_begun(planned: Procedure) -> str | None:
+    """Return, for people, that nothing is done since groups cannot be moved, and which; None: all can be."""
+    if not planned.refused:
+        return None
+    nothing = "Nothing was begun" if planned.run.is_new else "Nothing more was done"
+    return (
+        f"{nothing}, since this cannot be moved: {named(planned.refused)}. A cluster that has just come back remembers "
+        "the members its groups had until their sessions time out (45 s by default): then try again"
+    )
 
 
 def _applications(along: Flow, asked: Asked) -> Applications:

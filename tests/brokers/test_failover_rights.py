@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,15 @@ import pytest
 
 from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
-from mirror.control.groups import recorder
-from mirror.control.tick import now_ms
-from mirror.control.topics import create_state_topic
 from mirror.kafka.acls import AclListing, create_acls, describe_acls
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.log import LogWriter
 from mirror.lab import clusters, users
 from mirror.lab.clusters import EmbeddedCluster
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
-from mirror.model.checkpoint import Checkpoint
-from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
-from mirror.model.position import Position
-from mirror.model.state_values import chunk_record
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror
+from tests.brokers.on_record import copied
 
 ORDERS, COPY, USER = TopicPartition("orders", 0), TopicPartition("shop.orders", 0), "operator"
 GROUP, OTHER = "billing", "audit"
@@ -80,18 +71,7 @@ def test_what_a_user_may_not_do_on_the_target_is_named_and_can_be_taken_back(
         return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
     with Cluster.connect(ClusterSettings("west", {"bootstrap.servers": west.bootstrap_servers})) as admin:
-        assert not [each.problem for each in admin.create_topics([NewTopic(COPY.topic, 1, 1)]) if each.problem]
-        assert not [
-            each.problem for each in admin.create_topics([NewTopic(flow.checkpoints_topic, 1, 1)]) if each.problem
-        ]
-        wait_until(lambda: create_state_topic(admin, flow)[0], "the state topic", timeout_seconds=30)
-        told = [Checkpoint(each, COPY, 4, 4) for each in (GROUP, OTHER)]
-        with closing(LogWriter(flow.target_producer, alias="west")) as writer:
-            writer.append(COPY.topic, 0, [(b"k", b"v", (), now_ms())] * 10)
-            recorder(flow, writer)([chunk_record(ORDERS, 0, [Run(0, 0, 10)]), Position(10, 10, 0, True).record(ORDERS)])
-            writer.append(
-                flow.checkpoints_topic, 0, [(each.key_bytes(), each.value_bytes(), (), now_ms()) for each in told]
-            )
+        assert copied(admin, flow, ORDERS, [GROUP, OTHER]) == COPY
 
         grant(admin, Resource.TOPIC, Operation.READ, Operation.DESCRIBE)
         grant(admin, Resource.CLUSTER, Operation.DESCRIBE, name="kafka-cluster")

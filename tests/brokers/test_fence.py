@@ -28,7 +28,7 @@ from mirror.recovery import fence
 from mirror.recovery.fence import apply_fence, lift_fence, plan_fence, watch_fenced
 from mirror.recovery.sentinel import Watched
 from mirror.waiting import wait_until
-from tests.brokers.command import address, mirror, write
+from tests.brokers.command import address, in_process, mirror, write
 from tests.brokers.killing import ended_at_each_write
 
 QUIET_SECONDS = 0.5
@@ -151,6 +151,57 @@ def test_a_fence_that_was_cut_off_between_two_writes_is_taken_up_or_lifted(
     delete_acls(secured.admin, plan.record.acls[:1])
     assert lift_fence(secured.settings, "east", path).verdict is Verdict.PASS
     assert secured.acls == before
+
+
+def test_who_lacks_a_right_is_told_which_and_nothing_is_denied_until_then(secured: Secured, tmp_path: Path) -> None:
+    record, user = tmp_path / "fence.json", secured.client["sasl.username"]
+    login = users.client_properties(secured.cluster.secured_servers, user, "secret")
+    file = write(
+        tmp_path / "user.properties",
+        secured.cluster.secured_servers,
+        "127.0.0.1:1",
+        "".join(f"east.{key} = {value}\n" for key, value in login.items() if key != "bootstrap.servers")
+        + "east->west.enabled = true\nwest->east.enabled = true\n",
+    )
+    before, rights = secured.acls, []
+
+    def fenced(*options: str) -> tuple[int, str]:
+        done = in_process("fence", str(file), "--cluster", "east", "--record", str(record), "--yes", *options)
+        return done.returncode, done.stdout + done.stderr
+
+    def grant(operation: Operation) -> None:
+        right = Acl(
+            Resource.CLUSTER,
+            Pattern.LITERAL,
+            "kafka-cluster",
+            f"User:{user}",
+            "*",
+            operation,
+            Permission.ALLOW,
+        )
+        rights.append(right)
+        assert set(create_acls(secured.admin, [right]).values()) == {None}
+
+        def known() -> bool:
+            listing = describe_acls(secured.admin, [Resource.CLUSTER])
+            return isinstance(listing, AclListing) and right in listing.acls
+
+        wait_until(known, "the right", timeout_seconds=60)
+
+    try:
+        code, said = fenced()
+        assert (code, "needs DESCRIBE on the cluster" in said, record.exists()) == (3, True, False), said
+        grant(Operation.DESCRIBE)
+        code, said = fenced()
+        assert (code, "needs ALTER on the cluster" in " ".join(said.split()), secured.acls) == (1, True, before), said
+        assert f"mirror fence {file} --cluster east --lift --record {record}" in said
+        # What it wanted is on record, so it is taken up, and lifted whole.
+        grant(Operation.ALTER)
+        code, said = fenced("--json")
+        assert (code, fence.denial(secured.topic) in secured.acls) == (0, True), said
+        assert (fenced("--lift")[0], secured.acls, record.exists()) == (0, before, False)
+    finally:
+        delete_acls(secured.admin, rights)
 
 
 @pytest.mark.long

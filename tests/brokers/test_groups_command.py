@@ -102,6 +102,13 @@ def test_groups_are_moved_as_planned_and_put_back_exactly(
     assert positions() == before
     assert groups("--restore", str(saved), "--yes", "--json")[0] == 0
 
+    # How they are put back is told in one line, however narrow the terminal: it is there to be copied.
+    again = tmp_path / "again.json"
+    done = in_process("groups", str(file), "--groups", fresh, "--apply", "--yes", "--snapshot", str(again))
+    assert (done.returncode, positions()) == (0, before | {fresh: moved[fresh]})
+    assert f"put them back with: mirror groups {file} --restore {again}\n" in done.stdout
+    assert (groups("--restore", str(again), "--yes")[0], positions()) == (0, before)
+
     # The only record of how the groups stood is not written over.
     done = mirror("groups", str(file), "--groups", behind, "--apply", "--yes", "--snapshot", str(saved))
     assert done.returncode == 2

@@ -21,8 +21,9 @@ from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.recovery import procedure
 from mirror.recovery.applications import Applications
+from mirror.recovery.group_moves import Unmoved
 from mirror.recovery.move import Times
-from tests.unit.recovery.world import EAST, HOME, THERE, WEST, Killed, StandInApplications, StandInEnds, World
+from tests.unit.recovery.world import EAST, HOME, ORDERS, THERE, WEST, Killed, StandInApplications, StandInEnds, World
 
 # Before any test puts another one there.
 _APPLICATIONS = failover._applications
@@ -189,10 +190,57 @@ def test_what_failed_says_where_it_stands_and_how_it_goes_on(world: World, file:
     said = " ".join(found.stderr.split())
     assert found.exit_code == 1
     assert "It stopped at fence, and everything is as it was before" in said
-    assert f"--flow 'east->west' --run-directory {run}" in said
+    # In one line, however narrow the terminal: it is there to be copied.
+    assert f"mirror failover {file} --flow 'east->west' --run-directory {run}" in found.stderr
     world.open_transactions = ()
     # As it was told to: the mode is that of the run.
     assert done(world, "failover", file, "--yes", "--run-directory", run)[0] == 0
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["for people", "json"])
+def test_a_group_that_cannot_be_moved_is_named_and_no_run_is_said_to_be_there(
+    world: World, file: Path, tmp_path: Path, form: Sequence[str]
+) -> None:
+    world.refused = (Unmoved("audit", ORDERS, "the group is in use"),)
+    options = ("--mode", "planned", "--yes", *form)
+    found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", *options])
+    said = " ".join(found.stderr.split())
+    assert found.exit_code == 1
+    assert "Nothing was begun, since this cannot be moved: group audit, orders-0: the group is in use." in said
+    assert "until their sessions time out" in said
+    assert "It stands at" not in said
+    assert "What happened is in" not in found.stdout
+    if form:
+        assert json.loads(found.stdout)["run_directory"] is None
+    assert (world.done, sorted(tmp_path.iterdir())) == ([], [file])
+
+
+def test_a_group_that_cannot_be_moved_any_more_leaves_a_run_where_it_stands(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.is_up[EAST] = False
+    run = str(tmp_path / "run")
+
+    def breaks(*_: object) -> Any:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(StandInEnds, "move_groups", breaks)
+    assert done(world, "failover", file, "--yes", "--run-directory", run)[0] == 1
+    world.refused = (Unmoved("audit", ORDERS, "the group is in use"),)
+    found = CliRunner().invoke(
+        app, ["failover", str(file), "--flow", "east->west", "--yes", "--json", "--run-directory", run]
+    )
+    assert (found.exit_code, json.loads(found.stdout)["run_directory"]) == (1, run)
+    assert "Nothing more was done, since this cannot be moved: group audit" in " ".join(found.stderr.split())
+
+
+def test_where_a_run_stands_is_said_beside_its_json_too(world: World, file: Path, tmp_path: Path) -> None:
+    world.open_transactions = ("orders-0: producer id 5",)
+    run = str(tmp_path / "run")
+    options = ("--mode", "planned", "--yes", "--json", "--run-directory", run)
+    found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", *options])
+    assert (found.exit_code, json.loads(found.stdout)["verdict"]) == (1, "FAIL")
+    assert "It stopped at fence, and everything is as it was before" in " ".join(found.stderr.split())
 
 
 def test_a_run_directory_of_something_else_is_refused(world: World, file: Path, tmp_path: Path) -> None:

@@ -207,6 +207,8 @@ def _fail_over_first(used: FlowInUse, stage: DrillStage) -> str:
         if carried.verdict is not Verdict.PASS:
             reasons = tuple(each.result.detail for each in carried.steps if each.result.verdict is not Verdict.PASS)
             used.conclude(Outcome(used.step, carried.verdict, {}, ("the practice was not failed over", *reasons)))
+        # They ended with an earlier runner, if that was killed behind the last step that would have started them.
+        practice.moved_applications(stage).start(stage.standby)
         stage.wait_for_load(stage.standby, rate=practice.RATE, seconds=_SERVED_SECONDS)
         stage.run.journal.append(Event.ACTION, step=used.step, facts={"practice": "failed over"})
     return f"practice: the applications were failed over to {stage.standby}, and have written there"

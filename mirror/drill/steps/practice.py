@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirror.drill.steps import mirroring, setup
-from mirror.drill.steps.resumption import done
+from mirror.drill.steps.resumption import await_leader, done
 from mirror.drill.steps.stage import LAG_SAMPLER, REPLICATOR, DrillStage
 from mirror.evidence.journal import Event
 from mirror.lab.applications import Deployment
@@ -37,7 +37,8 @@ def prepare(stage: DrillStage, step: str) -> None:
         if not stage.cluster(alias).is_alive():
             stage.start_cluster(alias)
     if not (done(stage, Event.FAULT_INJECTED, step) or _copying_was_ended(stage, step) or stage.alive(REPLICATOR)):
-        stage.start_replicator()
+        # A plan asks whether an engine copies the flow, and a cut how far the one before it had copied.
+        await_leader(stage, {stage.active, stage.standby}, stage.start_replicator().pid)
 
 
 def applications(stage: DrillStage, alias: str) -> Deployment:

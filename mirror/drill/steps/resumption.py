@@ -101,12 +101,12 @@ def restore(stage: DrillStage) -> tuple[str, ...]:
     if not stage.alive(REPLICATOR):
         # It goes on whatever is lost; what must not be copied is paused, on record.
         process = stage.start_replicator()
-        _await_leader(stage, wanted.clusters, process.pid)
+        await_leader(stage, wanted.clusters, process.pid)
         started.append(REPLICATOR)
     return tuple(started)
 
 
-def _await_leader(stage: DrillStage, serving: Collection[str], pid: int) -> None:
+def await_leader(stage: DrillStage, serving: Collection[str], pid: int) -> None:
     """Wait until a replicator leads every flow into a cluster that serves.
 
     Only it can say how far the one before it had copied, which a cut wants to know.

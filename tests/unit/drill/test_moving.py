@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from mirror.config.resolving import load
 from mirror.drill.steps import moving
 from mirror.drill.steps.flow_in_use import FlowInUse
+from mirror.drill.steps.stage import DrillStage
+from mirror.evidence.journal import Event
 from mirror.evidence.outcome import StepNotPassed
 from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.seals import broken, seals
@@ -148,3 +152,24 @@ def test_a_failback_leads_home_from_the_two_clusters_alone(world: World, file: P
     assert taken(home)["verdict"] == Verdict.PASS.value
     assert (world.at_work, world.record) == ({EAST}, {})
     assert (home.run.path / "failback" / "journal.jsonl").exists()
+
+
+def test_practised_on_clusters_the_applications_write_on_the_standby_also_when_they_ended_behind_the_failover(
+    world: World, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel was killed when the failover had just passed: what it had started ended with its runner."""
+    used = used_for(moving.FAIL_BACK, file)
+    seen: list[set[str]] = []
+    applications = StandInApplications(world)
+    stage = SimpleNamespace(run=used.run, standby=WEST, wait_for_load=lambda *_, **__: seen.append(set(world.at_work)))
+    used = replace(used, practice=cast("DrillStage", stage))
+    monkeypatch.setattr(moving.practice, "moved_applications", lambda _: applications)
+    assert "have written there" in moving.practise(used)
+    assert seen == [{WEST}]
+    # Nothing of the failover is done twice, and the applications are as they were when the process ended.
+    used.run.journal.append(Event.ACTION, step=used.step, facts={"practice": "begun"})
+    world.at_work.clear()
+    done = list(world.done)
+    moving.practise(used)
+    assert seen == [{WEST}, {WEST}]
+    assert [each for each in world.done[len(done) :] if not each.startswith("start")] == []
