@@ -11,6 +11,8 @@ import pytest
 from mirror.copier import hole_filling
 from mirror.kafka.channel import EARLIEST
 from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.log import LogTail
+from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Same
 from mirror.same_offsets import fillers
@@ -66,6 +68,11 @@ def test_every_record_has_its_offset_behind_a_removed_head_transactions_and_a_lo
     fill(copying.flow.source_client, source)
     copying.until_caught_up()
     assert_same(copying)
+    tail = LogTail(copying.flow.source_client, copying.flow.syncs_topic or "")
+    syncs = [sync for each in tail.poll() if (sync := OffsetSync.parse(each.key, each.value))]
+    tail.close()
+    assert syncs
+    assert all(each.upstream == each.downstream for each in syncs)
     # Somebody else goes on from what the target says.
     copying.from_the_target()
     write(copying.flow.source_client, source, range(300, 320))

@@ -7,8 +7,8 @@ import pytest
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.copying import ends_of, producer_to, write
-from tests.brokers.engines import Engines
+from tests.brokers.copying import can_tell, ends_of, producer_to, write
+from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_engines import (
     assert_killed_engines_copy_each_record_once,
     assert_same,
@@ -63,6 +63,15 @@ def test_what_cannot_have_the_offsets_is_refused_by_name_and_a_compacted_copy_ge
         until=lambda ends: ends[copies[left]] == 5 and ends[copies[keyed]] == ends_of(same.source, [keyed])[keyed],
     )
     assert_same(same, "read_committed")
+    # A partition that is added has its offsets from the first.
+    east.grow_partitions({same.topic: PARTITIONS + 1})
+    added = TopicPartition(same.topic, PARTITIONS)
+    wait_until(lambda: can_tell(same.source, [added]), "the partition", timeout_seconds=120)
+    write(same.source, added, range(5))
+    new_copy = TopicPartition(same.copies[0].topic, PARTITIONS)
+    wait_until(lambda: can_tell(same.target, [new_copy]), "its copy", timeout_seconds=240)
+    await_records(same, new_copy, 5)
+    assert read(same.target, new_copy, "read_uncommitted") == read(same.source, added, "read_uncommitted")
     assert read(same.target, copies[keyed], "read_uncommitted") == read(same.source, keyed, "read_committed")
     assert ends_of(same.target, [copies[taken]])[copies[taken]] == 3
     flow = wait_until(same.status, "the status", timeout_seconds=120, until=lambda found: found["state"] == "DEGRADED")
