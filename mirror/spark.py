@@ -7,6 +7,10 @@ Invariants:
 
 (a) Spark is started in a thread. In the main one PySpark takes Ctrl-C over, to cancel the jobs and raise
     ``KeyboardInterrupt`` wherever the engine is.
+(b) PySpark hands a job's data over through a temporary file, unless Spark encrypts what it keeps
+    (``spark.io.encryption.enabled``); an engine's Spark does, for the data are logins. On this machine they cross
+    nothing but sockets of this user: JVM and workers speak over Unix domain sockets. Spark's page and event log are
+    off; neither shows the data.
 """
 
 from __future__ import annotations

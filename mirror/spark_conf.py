@@ -33,6 +33,11 @@ _FIXED = {
     "spark.python.daemon.module": "workers are started by this engine's own",
     "spark.io.encryption.enabled": "it is always on: what tasks are handed may hold passwords",
 }
+# As Spark reads --master.
+_MASTER = re.compile(
+    r"local|local\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\]|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"|spark://\S+:\d+(,\S+:\d+)*|yarn|k8s://\S+"
+)
 _AUTHENTICATE, _ENCRYPT = "spark.authenticate", "spark.network.crypto.enabled"
 #: Where the cluster's own secret is expected; YARN and Kubernetes make one for each application.
 SHARED_SECRET = "spark.authenticate.secret"  # noqa: S105  # a key
@@ -89,9 +94,13 @@ def with_encryption(master: str | None, settings: Mapping[str, str], *, has_secr
     Raises
     ------
     BadSparkConf
-        if they would go over the network as they are, and nobody has said that they may.
+        if they would go over the network as they are, and nobody has said that they may; if Spark has no such master.
     """
     chosen = dict(settings)
+    if master is not None and _MASTER.fullmatch(master) is None:
+        raise BadSparkConf(
+            f"--master {master!r}: Spark knows no such master; write local[N], spark://HOST:PORT, yarn or k8s://URL"
+        )
     if is_local(master):
         return chosen
     if _AUTHENTICATE not in chosen and has_secrets:

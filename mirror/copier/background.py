@@ -1,6 +1,11 @@
 """What may take seconds, such as reaching a broker that does not answer, done in threads beside the copy loop.
 
 The loop begins a call and goes on; once it is done, what came of it is taken in by the loop's own thread.
+
+Invariants:
+
+(a) Nothing in the copy loop waits for a broker: who leads what, where logs end and new connections are asked for here,
+    one question at a time of a cluster. A broker that is frozen accepts connections and answers nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""What a copy task writes down of a flow beside the data: positions, the offset map, and offset syncs."""
+"""What a copy task writes down of a flow beside the data: positions, the offset map, and offset syncs.
+
+Invariants:
+
+(a) MM2's positions are owed where they cannot be written, ours go on; the partition is recorded only when both are.
+    Inside transactions they stay together.
+(b) MirrorMaker's position is written after ours is acknowledged, or it would look as if Java MirrorMaker had copied
+    further.
+(c) MM2's position goes back before ours, or it would look like Java MirrorMaker's own.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from mirror.copier.epoch_channel import EpochChannelListener
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
-from mirror.copier.streams import Sender, Stream
+from mirror.copier.sender import Sender
+from mirror.copier.streams import Stream
 from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork
 from mirror.kafka import wire

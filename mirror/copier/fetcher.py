@@ -13,7 +13,8 @@ import time
 from mirror.config.fetching import FetchLimits
 from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
-from mirror.copier.streams import ANSWER_SECONDS, PATIENCE_SECONDS
+from mirror.copier.sender import ANSWER_SECONDS
+from mirror.copier.streams import PATIENCE_SECONDS
 from mirror.kafka import codes, wire
 from mirror.kafka.connection import Connection
 from mirror.kafka.problems import ConnectionFailed

@@ -1,4 +1,12 @@
-"""What sources answer to fetches: records, refusals, other replicas to read from, offsets that are gone."""
+"""What sources answer to fetches: records, refusals, other replicas to read from, offsets that are gone.
+
+Invariants:
+
+(a) What a follower refuses, the leader decides (``client.rack``, KIP-392). One that lags answers "out of range", or
+    with a diverging epoch, like a log that was truncated; a damaged batch may be whole on the leader. The leader is
+    asked again each epoch which replica is the closest: a follower that has stopped following holds up the copy no
+    longer than that.
+"""
 
 from __future__ import annotations
 

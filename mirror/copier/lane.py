@@ -1,4 +1,12 @@
-"""One partition in a copy task: from fetched batches to acknowledged positions and the offset map."""
+"""One partition in a copy task: from fetched batches to acknowledged positions and the offset map.
+
+Invariants:
+
+(a) Markers advance the position only when nothing before them is under way, else a crash would skip unacknowledged
+    records.
+(b) A single offset between two batches need not be a marker. A transaction leaves one only where it has written; a lane
+    knows when one follows, and otherwise the log is asked.
+"""
 
 from __future__ import annotations
 

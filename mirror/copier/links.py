@@ -1,4 +1,12 @@
-"""The connections a worker process keeps from one epoch to the next, by cluster and broker."""
+"""The connections a worker process keeps from one epoch to the next, by cluster and broker.
+
+Invariants:
+
+(a) A broker answers one request of a connection after the other, and with ``acks=all`` only once the replicas in sync
+    have it: what a leader writes with other replicas is sent over another connection (eight of a broker at most), so
+    that partitions without a replica on a dead broker do not wait for it. A partition whose last batch may or may not
+    be there is sent to over a connection apart.
+"""
 
 from __future__ import annotations
 

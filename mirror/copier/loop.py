@@ -23,7 +23,8 @@ from mirror.copier.holes import Holes
 from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
 from mirror.copier.resume import Place
-from mirror.copier.streams import PATIENCE_SECONDS, REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT
+from mirror.copier.sender import REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT
+from mirror.copier.streams import PATIENCE_SECONDS
 from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork, PartitionWork
 from mirror.kafka.channel import LATEST, Channel

@@ -10,6 +10,11 @@ again.
 Invariants:
 
 (a) A letter not accounted for is a lane's first: it is looked for among the last 50 before it is parked.
+(b) A parked record holds its partition until gap and position behind it are recorded together: written on before that,
+    a crash would leave a tail that lacks a record of the source. What follows was never appended, so it takes over the
+    parked record's sequence.
+(c) A record that may have been appended is never parked: after a lost answer what lies on the target is looked up
+    first.
 """
 
 from __future__ import annotations

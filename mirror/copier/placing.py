@@ -1,4 +1,11 @@
-"""Where the copy of each partition goes on: at its position, behind a matched tail, or around what is gone."""
+"""Where the copy of each partition goes on: at its position, behind a matched tail, or around what is gone.
+
+Invariants:
+
+(a) What is resumed is looked at before it is copied on: Java MirrorMaker may have copied it while a live engine had it
+    paused. Where the copy does not end at the position, its positions and syncs are read again, and what it has copied
+    is taken over.
+"""
 
 from __future__ import annotations
 

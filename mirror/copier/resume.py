@@ -10,6 +10,8 @@ Invariants:
     is asked whether it knows the flow's ids before an engine asks for them, and what was lost is on record before
     that; older than Kafka 3.0 it tells by the epochs of the flow's producer, which it goes on counting. Where nothing
     tells, a copy that mirrors alone should write is begun behind what it holds, and that is said and kept.
+(b) A partition's first position is recorded before its first batch, or a crash in between would look like a partition
+    never copied, and its records would be copied twice. The same goes for producer ids.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ against the source from the recorded position on; the contents are the check.
 Invariants:
 
 (a) A long tail is matched a second at a time; where that got to is handed over as a position that is not clean.
+(b) The tail is matched up to the leader's log end, once that is replicated, not up to the high watermark: what lies
+    between was written too.
 """
 
 from __future__ import annotations

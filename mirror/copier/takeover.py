@@ -35,6 +35,9 @@ Invariants:
 
 (a) Syncs can hide a rewind: when the target grew by more than the source between two syncs, MirrorMaker may have gone
     back; the match begins before that.
+(b) Connect switches its producers' idempotence off, so MirrorMaker's batches carry no producer id; only its syncs say
+    what is its own.
+(c) A later copy is not always the better one for a reader: it counts only once it got as far as the former.
 """
 
 from __future__ import annotations

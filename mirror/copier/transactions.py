@@ -12,6 +12,12 @@ Invariants:
     its successor's.
 (b) What a resume, a detour or a takeover has to record goes into the first transaction. Outside of it are written
     only gaps at which a partition stops, the writer record, and MM2's position when the copy goes back.
+(c) In transactions a lane counts only what was committed. Its rollback point is taken at each commit. A transaction is
+    lost only when it is not known what the target has got; doubts about the source end the epoch, and what was copied
+    is committed first.
+(d) An atomic position has no tail. The default mode writes its own, without that mark, before its first batch.
+(e) An epoch in transactions always sends something. One fetch can outlast a short epoch, and nothing goes out before
+    its partition is added: dropped at the end each time, it would never get anywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +29,8 @@ from collections.abc import Iterator, Sequence
 from mirror.copier.commits import FlowCommits
 from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks, Writer
-from mirror.copier.streams import ANSWER_SECONDS, Stream
+from mirror.copier.sender import ANSWER_SECONDS
+from mirror.copier.streams import Stream
 from mirror.copier.work import FlowWork, Slot, SlotEnd
 from mirror.kafka import codes, coordinator
 from mirror.kafka.channel import Channel

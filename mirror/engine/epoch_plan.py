@@ -1,4 +1,11 @@
-"""What the next epoch copies: the work of each partition, and what its task must know of the flow."""
+"""What the next epoch copies: the work of each partition, and what its task must know of the flow.
+
+Invariants:
+
+(a) What is planned for an epoch, and the beginning that its results are taken in for, are read under the locks of all
+    flows. Otherwise results of an epoch that began from the new positions would be dropped as if they were of the old
+    ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""As whom the tasks of a flow write in transactions: a transactional id each, kept from one epoch to the next."""
+"""As whom the tasks of a flow write in transactions: a transactional id each, kept from one epoch to the next.
+
+Invariants:
+
+(a) Tasks never take a transactional id over themselves. Only the driver does, and it reads the flow's claim and
+    positions afterwards: an engine thawed between epochs would otherwise fence its successor and go on from old
+    positions.
+"""
 
 from __future__ import annotations
 

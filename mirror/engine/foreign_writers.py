@@ -1,4 +1,16 @@
-"""Finds out who has written into a flow's copies besides mirrors, wherever the copy has met somebody else's batches."""
+"""Finds out who has written into a flow's copies besides mirrors, wherever the copy has met somebody else's batches.
+
+Invariants:
+
+(a) Where a copy ends is asked before the state is read: whoever wrote before that end, and what was recorded of it,
+    stands in the state then. So what lies between the recorded position and that end is of the flow and on its way, or
+    of somebody else. Behind a position that is settled nothing of the flow is on its way.
+(b) A position says up to where the copy was compared with what others may have written there. Tasks tell what they met
+    at the end of an epoch; of an engine that was killed the offset map tells the next one, as what it lacks between
+    there and the position. It counts for one turn of the copy: orphaned copies would look like late ones. What nobody
+    had compared before a turn is kept beside it, and looked at for producer ids that are not the flow's.
+(c) Whoever was called foreign before a flow back was known is pardoned: that flow may begin after this one.
+"""
 
 from __future__ import annotations
 

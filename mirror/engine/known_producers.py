@@ -1,4 +1,18 @@
-"""As whom a flow was written before, by its state topic and by the target's coordinators."""
+"""As whom a flow was written before, by its state topic and by the target's coordinators.
+
+Invariants:
+
+(a) As whom an id is written is on record before its first transaction (``written_as``), and stays there until the id is
+    taken over: killed at any moment, an engine leaves no transaction of which its successor does not know whose it is.
+    What an earlier leader says late of an id counts only if nobody has said anything of it.
+(b) A producer's last sequence says whether a killed engine had written on: a position of the default mode has as whom,
+    and with which sequence, the next batch is written (``next_batch``). Before a copy is fenced its leader is asked for
+    its end and then for its producers (KIP-664); where the flow's producer stands where the position says, only what
+    lies behind that end is read. After the fence brokers do not know the sequence any more. Where it is not told, or
+    not certain (forgotten, another id since, an unclean election), the tail is read as before.
+(c) A producer id serves one flow only. With fan-in two flows write to one partition; with one id and one sequence a
+    batch of the second would be acknowledged as a duplicate of the first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""What may still arrive on the target that was sent before, where that is, and whether the target refuses it."""
+"""What may still arrive on the target that was sent before, where that is, and whether the target refuses it.
+
+Invariants:
+
+(a) Until the next epoch has left something in a partition, the broker takes requests of the former one there. So the
+    tail is matched behind the marker, not behind the answer to InitProducerId. With each epoch sequences begin at 0, in
+    every partition.
+(b) A partition without enough replicas keeps a transaction of markers open, and every other partition from the next
+    one: it is left out and fenced later.
+(c) Partitions that nobody has on record are fenced too when a flow is taken over: the engine before may have been about
+    to record their first position.
+"""
 
 from __future__ import annotations
 

@@ -117,10 +117,10 @@ class Engine:
             master, settings.engine.tasks, self._take_troubles, self._write_seconds, self._take_copied, conf
         )
         self._tells_copied = tells_copied
-        #: What was copied of each enabled flow since the start, and in how many epochs; how many have failed.
+        #: What was copied of each enabled flow since the start, and in how many epochs; how many failed; tasks of each.
         enabled = [(flow.flow, flow) for flow in self._flows if flow.enabled]
         self.tallies = {flow: CopyCounters() for flow, _ in enabled}
-        self.epochs_ended = self.epochs_failed = 0
+        self.epochs_ended, self.epochs_failed, self.tasks = 0, 0, epochs.tasks
         self._runtimes = {flow: FlowRuntime(one, epochs.end_epoch, epochs.unheard_seconds) for flow, one in enabled}
         self._defects: list[tuple[str, BaseException]] = []
         self._parts: tuple[threading.Thread, ...] = ()

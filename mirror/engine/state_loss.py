@@ -3,6 +3,13 @@
 Positions, writers and the offset map lie nowhere else; Java MirrorMaker's formats say less. An engine that runs knows
 all that it has read of the topic and what its tasks handed back. One that has just been started knows nothing: it can
 only tell that somebody has run the flow before it.
+
+Invariants:
+
+(a) An engine that runs knows all of its state topic. When that was created anew, or was truncated, the epoch ends,
+    everything known is written again as the bytes that were read, and positions are read back. Chunks of the map that
+    nobody had read are counted; positions in them lead before them. Positions of which it is not certain that nothing
+    lies behind them (a failed epoch in transactions; a topic with positions and no writer) are looked up by contents.
 """
 
 from __future__ import annotations

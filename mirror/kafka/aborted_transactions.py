@@ -1,4 +1,9 @@
-"""Which fetched batches belong to aborted transactions: what a reader of committed data must leave out itself."""
+"""Which fetched batches belong to aborted transactions: what a reader of committed data must leave out itself.
+
+Invariants:
+
+(a) Compaction empties batches, markers too: a control batch without records ends no transaction as aborted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The protocol's error codes, as far as the data plane decides by them."""
+"""The protocol's error codes, as far as the data plane decides by them.
+
+Invariants:
+
+(a) NOT_ENOUGH_REPLICAS comes before a broker appends, NOT_LEADER_OR_FOLLOWER may come after (while it waits for
+    replicas): what was refused by the first is certainly not in the log, is dropped at the end of an epoch, and leaves
+    the partition clean.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Invariants:
 
 (a) kafka-python keeps a request while its connection is opened. What must not be written late is asked right before
     it goes out, over a connection that is there (``Connections.ready``).
+(b) Produce sockets drop what is unsent when they are closed (SO_LINGER 0), also by ``kill -9``: the kernel would go on
+    sending for as long as a slow line takes.
 """
 
 from __future__ import annotations

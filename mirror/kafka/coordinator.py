@@ -2,6 +2,20 @@
 
 Taking a transactional id over is rare and waited for; adding partitions and ending a transaction happen several times
 a second, beside the copy, so those are frames for a :class:`~mirror.kafka.channel.Connection`.
+
+Invariants:
+
+(a) A transaction ends in every partition that was added to it: the coordinator writes its marker with all replicas, and
+    while one partition has too few in sync the transactional id takes no other transaction. After two seconds its slot
+    is given up, also when it is a partition of positions that takes nothing: once the coordinator says that the
+    transaction is decided, the flow goes on with another id, from positions read again. Partitions in which it is still
+    open are copied on when they have its marker, and so are those whose positions go there. That is safe for ids with
+    which nobody writes any more: those whose tasks have come back, and those whose last transaction was begun, as the
+    state topic says, by an engine that is fenced (it was aborted, with the next epoch) or may not write any more (ADR
+    8). Any other id could still be used by an engine that was frozen: it is waited for. A transaction also ends without
+    a partition that has no leader; so what has its position in one that can take none now is left out until it can.
+(b) A transactional id that writes no transactions expires after seven days although its producer id writes all the
+    time; an empty one every hour keeps it.
 """
 
 from __future__ import annotations

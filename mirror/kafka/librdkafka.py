@@ -60,7 +60,10 @@ def _sasl(arguments: Mapping[str, Any]) -> dict[str, Any]:
         return {"sasl.mechanism": mechanism, "oauth_cb": _tokens(arguments["sasl_oauth_token_provider"])}
     if mechanism == "GSSAPI":
         raise UnsupportedSetting(
-            "sasl.mechanism", mechanism, "confluent-kafka's packages are built without Kerberos; another is needed here"
+            "sasl.mechanism",
+            mechanism,
+            "confluent-kafka's packages are built without Kerberos; another is needed here, or `mirror run` with "
+            "IdentityReplicationPolicy, which has it",
         )
     return {
         "sasl.mechanism": mechanism,

@@ -1,4 +1,11 @@
-"""What brokers say of partitions: whether they can append now, have open transactions, and know a producer's epoch."""
+"""What brokers say of partitions: whether they can append now, have open transactions, and know a producer's epoch.
+
+Invariants:
+
+(a) The coordinator says late that a transaction has ended: a broker answers for all partitions that it leads at once,
+    and waits up to half a minute for one with too few replicas in sync. So it is asked in which partitions readers of
+    committed data do not see to the end: only those wait.
+"""
 
 from __future__ import annotations
 

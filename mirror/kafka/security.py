@@ -156,8 +156,14 @@ def _load_trust(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     trusted = trust_pem(properties)
     if trusted is None:
         context.load_default_certs()
-    else:
+        return
+    try:
         context.load_verify_locations(cadata=trusted)
+    except (ssl.SSLError, ValueError) as problem:
+        inline = "ssl.truststore.certificates"
+        key = inline if properties.get(inline) else "ssl.truststore.location"
+        value = "" if key == inline else properties[key]
+        raise UnsupportedSetting(key, value, f"no certificate can be read from it: {_reason(problem)}") from None
 
 
 def trust_pem(properties: Mapping[str, str]) -> str | None:
@@ -174,7 +180,7 @@ def trust_pem(properties: Mapping[str, str]) -> str | None:
         return inline or None
     kind = _store_type(properties, "ssl.truststore", location)
     if kind == "PEM":
-        return Path(location).read_text("ascii", errors="replace").replace("\ufffd", "?")
+        return _pem_file("ssl.truststore.location", location).replace("\ufffd", "?")
     changed_at = Path(location).stat().st_mtime_ns
     return _certificates_of_java_store(location, kind, properties.get("ssl.truststore.password"), changed_at)
 
@@ -182,8 +188,40 @@ def trust_pem(properties: Mapping[str, str]) -> str | None:
 def _load_identity(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     """Present the key store's certificate to brokers that ask for one."""
     identity = identity_pem(properties)
-    if identity is not None:
-        _load_pem_identity(context, *identity)
+    if identity is None:
+        return
+    pem, password = identity
+    asked: list[bool] = []
+
+    def tell_password() -> str:
+        # Without an answer OpenSSL would ask at the terminal.
+        asked.append(True)
+        return password or ""
+
+    try:
+        _load_pem_identity(context, pem, tell_password)
+    except (ssl.SSLError, ValueError) as problem:
+        location = properties.get("ssl.keystore.location", "") if not properties.get("ssl.keystore.key") else ""
+        whose = f"the private key in {location}" if location else "the private key"
+        if asked and not password:
+            raise UnsupportedSetting("ssl.key.password", "", f"missing; {whose} is encrypted") from None
+        if asked:
+            raise UnsupportedSetting("ssl.key.password", "", f"{whose} cannot be opened with it") from None
+        said = f"no private key with its certificate can be read from it: {_reason(problem)}"
+        key = "ssl.keystore.location" if location else "ssl.keystore.key"
+        raise UnsupportedSetting(key, location, said) from None
+
+
+def _reason(problem: Exception) -> str:
+    reason = getattr(problem, "reason", None)
+    return str(reason).replace("_", " ").lower() if reason else str(problem)
+
+
+def _pem_file(key: str, location: str) -> str:
+    try:
+        return Path(location).read_text("ascii", errors="replace")
+    except OSError as problem:
+        raise UnsupportedSetting(key, location, f"it cannot be read: {problem.strerror}") from None
 
 
 def identity_pem(properties: Mapping[str, str]) -> tuple[str, str | None] | None:
@@ -209,7 +247,7 @@ def identity_pem(properties: Mapping[str, str]) -> tuple[str, str | None] | None
         return None
     kind = _store_type(properties, "ssl.keystore", location)
     if kind == "PEM":
-        return Path(location).read_text("ascii", errors="replace"), key_password
+        return _pem_file("ssl.keystore.location", location), key_password
     store_password = properties.get("ssl.keystore.password", "")
     changed_at = Path(location).stat().st_mtime_ns
     return _identity_of_java_store(location, kind, store_password, key_password, changed_at), None
@@ -245,7 +283,7 @@ def without_files(properties: Mapping[str, str]) -> dict[str, str]:
     return made
 
 
-def _load_pem_identity(context: ssl.SSLContext, pem: str, password: str | None) -> None:
+def _load_pem_identity(context: ssl.SSLContext, pem: str, password: Callable[[], str]) -> None:
     # Python's ssl loads a certificate chain from a file only; on Linux that need not be on a disk.
     if hasattr(os, "memfd_create"):
         with open(os.memfd_create("identity"), "w") as memory:  # noqa: PTH123 - it has no path

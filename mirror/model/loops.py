@@ -3,6 +3,10 @@
 The name of a topic does not say where its records came from (SEL-09, WANT-17), but the producer id of every batch says
 which flow wrote it into the cluster it is read from: that is all a flow knows, the last way a record came. By that it
 decides, for all of what came that way.
+
+Invariants:
+
+(a) The producer id tells the last way alone, so what would go round in a loop of unchanged names is refused.
 """
 
 from __future__ import annotations

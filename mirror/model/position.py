@@ -5,6 +5,7 @@ Invariants:
 (a) A position carries topic ids and the leader epochs of what was copied. Fetches name the last epoch read, so a
     leader whose log parted from ours says so, even when it is longer again; OffsetForLeaderEpoch finds the same after
     a restart.
+(b) A position says which topic it is of. With another router or policy its downstream offsets would mean nothing.
 """
 
 from __future__ import annotations

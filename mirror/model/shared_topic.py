@@ -9,6 +9,8 @@ Invariants:
 (a) On a shared topic the lower of two positions is taken, unless nothing but copies that are read lies between.
 (b) In a stretch known by offset syncs only, the next copy is not known: on a shared topic a group goes on behind what
     it has certainly read there, or at the stretch's beginning.
+(c) Downstream a position passes a hole of the source, back upstream it does not (`mirror.model.offset_map`). On a
+    shared topic most holes are copies of the other side's records, so there both ways lead to the next record.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Invariants:
 (a) Records of the state topic have versions (``model/flow_state.py``): a field may be added if who does not know it
     can do without; anything else is a higher version. What is not understood stays in the topic, is counted in the
     status, and stops the partition that depends on it; nothing of it, nor of what stood there before, is used.
+(b) What is committed in a transaction counts whoever leads by then, so only records outside of one bear the term of
+    their engine.
 """
 
 from __future__ import annotations

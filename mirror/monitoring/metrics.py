@@ -89,6 +89,7 @@ def families(engine: EngineView) -> list[Metric]:
     }
     for name, (said, count) in counted.items():
         all_of.add(name, said, {}, count, "counter")
+    _add_worker(all_of, engine)
     seam = math.nan if engine.seam_seconds is None else engine.seam_seconds
     all_of.add("mirror_epoch_seam_seconds", "time without a task between the last two epochs", {}, seam)
     if engine.history is not None:
@@ -96,6 +97,7 @@ def families(engine: EngineView) -> list[Metric]:
     for view in engine.flows:
         ends = {"source": view.flow.source, "target": view.flow.target}
         _add_copied(all_of, view, ends)
+        _add_clients(all_of, view)
         _add_checkpoints(all_of, view, ends)
         _add_flow(all_of, view, ends, engine.at_ms)
         for each in view.status.partitions if view.status is not None else ():
@@ -147,6 +149,39 @@ def _add_copied(all_of: _Families, view: FlowView, ends: Labels) -> None:
         for prefix, shown in _named(view.source_names, LEGACY_SOURCE, "MirrorSourceConnector", labels):
             for name, (value, said) in _SOURCE.items():
                 all_of.add(prefix + name, said, shown, value(figures))
+
+
+def _add_worker(all_of: _Families, engine: EngineView) -> None:
+    """Add what dashboards ask of a worker of Connect; a flow that another engine leads is not at work here (MET-07)."""
+    led = [view for view in engine.flows if view.term is not None]
+    connectors = sum(len(view.connectors) for view in led)
+    # Spark's tasks are shared by all flows; what else a connector does is done by one thread.
+    tasks = engine.tasks + sum(len(view.connectors) - 1 for view in led) if led else 0
+    for name, said, value in (
+        ("worker_connector_count", "connectors of MirrorMaker whose work is done here", connectors),
+        ("coordinator_assigned_connectors", "connectors of MirrorMaker whose work is done here", connectors),
+        ("worker_task_count", "tasks that copy, and one for each other connector", tasks),
+        ("coordinator_assigned_tasks", "tasks that copy, and one for each other connector", tasks),
+    ):
+        all_of.add(f"kafka_connect_{name}", said, {}, value)
+
+
+def _add_clients(all_of: _Families, view: FlowView) -> None:
+    """Add what dashboards ask of the clients of MirrorMaker's source connector, under the client ids they look for."""
+    # The exporter keeps the quotes that a bean's name has around what is no plain word.
+    client = {role: f'"{view.flow}|MirrorSourceConnector-0|replication-{role}"' for role in ("consumer", "producer")}
+    copied = sum(each.bytes for each in view.figures.values())
+    for name, role in (("kafka_consumer_incoming", "consumer"), ("kafka_producer_outgoing", "producer")):
+        said = "bytes copied since this engine started, as batches on the wire, whatever the requests around them took"
+        all_of.add(f"{name}_byte_total", said, {"clientid": client[role]}, copied, "counter")
+    if view.term is None or view.status is None:
+        # Who leads tells it; sums over engines are to count it once.
+        return
+    for each in view.status.partitions:
+        if each.lag_records is not None:
+            said = "records still to be copied, by the source's topic"
+            labels = {"clientid": client["consumer"], "topic": each.topic, "partition": str(each.partition)}
+            all_of.add("kafka_consumer_fetch_manager_records_lag", said, labels, each.lag_records)
 
 
 def _add_checkpoints(all_of: _Families, view: FlowView, ends: Labels) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from mirror.control.flow_status import FlowStatus
 from mirror.engine.copy_counters import CopiedSince
@@ -12,6 +13,8 @@ from mirror.model.copied import Ages
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.recovery.fenced_side import FencedSide
+
+CONNECTORS: Final = ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class FlowView:
         who writes to the source although the flow is failed over; None: it is not.
     source_names, checkpoint_names
         the names of MirrorMaker's metrics, ``legacy`` and ``new``.
+    connectors
+        those of MirrorMaker whose work is done for it.
     """
 
     flow: Flow
@@ -55,6 +60,7 @@ class FlowView:
     side: FencedSide | None = None
     source_names: frozenset[str] = frozenset({"legacy"})
     checkpoint_names: frozenset[str] = frozenset({"legacy"})
+    connectors: tuple[str, ...] = CONNECTORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,8 @@ class EngineView:
         whether it was told to end.
     cliff_seconds
         how soon the source must delete what is not copied for a flow not to be ready.
+    tasks
+        how many copy what it leads, unless they follow the cores of a Spark cluster.
     history
         what is kept of what is seen of the flows; None: nothing.
     """
@@ -85,3 +93,4 @@ class EngineView:
     seam_seconds: float | None = None
     cliff_seconds: float = 3600.0
     history: Kept | None = None
+    tasks: int = 1

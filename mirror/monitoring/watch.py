@@ -32,7 +32,7 @@ from mirror.history.kept import Bounds
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.monitoring.server import Answers, StatusServer
-from mirror.monitoring.view import EngineView, FlowView
+from mirror.monitoring.view import CONNECTORS, EngineView, FlowView
 from mirror.recovery.fenced_side import FencedSide, look_at_fenced_side, with_fenced_side
 
 if TYPE_CHECKING:
@@ -153,6 +153,7 @@ class Watching:
             engine.seam_seconds,
             engine.settings.engine.cliff_seconds,
             self._writer.kept if self._writer is not None else None,
+            engine.tasks,
         )
 
     def _flow_view(self, flow: Flow, settings: FlowSettings) -> FlowView:
@@ -174,7 +175,15 @@ class Watching:
             look.side if look is not None else None,
             settings.source_metric_names,
             settings.checkpoint_metric_names,
+            _connectors(settings),
         )
+
+
+def _connectors(settings: FlowSettings) -> tuple[str, ...]:
+    """Return whose work is done for a flow."""
+    source, checkpoint, heartbeat = CONNECTORS
+    at_work = {source: True, checkpoint: settings.emit_checkpoints, heartbeat: settings.emit_heartbeats}
+    return tuple(name for name, is_at_work in at_work.items() if is_at_work)
 
 
 def _copies(status: FlowStatus, settings: FlowSettings) -> dict[TopicPartition, TopicPartition]:

@@ -4,6 +4,8 @@ Invariants:
 
 (a) What is known to be absent is taken out before records are aligned, or a like record further on would be paired
     with it.
+(b) Records at their place by the map are paired first. Only then may what the bytes have shown to be equal be left out
+    without changing any number.
 """
 
 from __future__ import annotations

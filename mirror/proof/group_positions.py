@@ -1,4 +1,11 @@
-"""Where groups stand in the end: what the clusters say that they have committed."""
+"""Where groups stand in the end: what the clusters say that they have committed.
+
+Invariants:
+
+(a) Where a group stands is what it has committed, by the cluster; never what it was seen to read: a group that was put
+    behind records it never read has lost them. Java MirrorMaker promises no bound of what is read again, so its groups
+    are only counted.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ Invariants:
 
 (a) Equal bytes are not decoded: what cannot be decoded on either side, with right checksums, is equal. What is
     remembered is not read again: bit rot in it shows only without ``--remember``.
+(b) A stretch is left to the comparison of records when in doubt: edges of a range or share, what is said to be absent,
+    batches thinned out by compaction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Verifying a flow: what its state topic says was copied, put before the judge of content equivalence."""
+"""Verifying a flow: what its state topic says was copied, put before the judge of content equivalence.
+
+Invariants:
+
+(a) The source side of ``mirror verify`` is read with the flow's isolation level, so that what the flow was told to
+    leave out is not missed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/where-is-what.md names modules that exist, and every rule of the inventory."""
+"""docs/where-is-what.md names modules that exist, and every rule; docs/design.md every module with invariants."""
 
 from __future__ import annotations
 
@@ -43,3 +43,16 @@ def test_every_module_on_the_page_exists() -> None:
 
 def test_the_page_lists_the_rules_of_the_inventory_and_no_others() -> None:
     assert _listed() == _declared()
+
+
+def test_every_module_with_invariants_is_listed_in_the_design_by_subject() -> None:
+    design = (ROOT / "docs" / "design.md").read_text()
+    listed = re.findall(r"`([a-z0-9_/]+\.py)`", design[design.index("## Invariants") :])
+
+    modules = (ROOT / "mirror").rglob("*.py")
+    having = [
+        str(each.relative_to(ROOT / "mirror"))
+        for each in modules
+        if re.search(r"^ *Invariants:$", each.read_text(), re.MULTILINE)
+    ]
+    assert sorted(listed) == sorted(having)

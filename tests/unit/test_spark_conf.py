@@ -96,3 +96,20 @@ def test_a_login_or_a_store_with_a_key_is_a_secret() -> None:
     assert not holds_secrets({"bootstrap.servers": "host:9092", "ssl.truststore.location": "/etc/trusted.pem"})
     assert is_secret("spark.hadoop.fs.s3a.access.key")
     assert not is_secret("spark.authenticate.secret.file")
+
+
+@pytest.mark.parametrize(
+    "master", ["nonsense", "", "local[x]", "local[0]", "spark://", "spark://host", "http://h:1", "k8s://"]
+)
+def test_a_master_that_spark_does_not_know_is_refused_before_anything_begins(master: str) -> None:
+    """Spark's JVM would end with a trace of its own, behind what has been created on the target."""
+    with pytest.raises(BadSparkConf, match="--master"):
+        with_encryption(master, {}, has_secrets=False)
+
+
+@pytest.mark.parametrize(
+    "master",
+    [None, "local", "local[*]", "local[3]", "local[2,4]", "local-cluster[2,1,1024]", "spark://a:7077", "spark://a:7077,b:7077", "spark://[::1]:7077", "yarn", "k8s://https://h:6443"],
+)  # fmt: skip
+def test_a_master_that_spark_knows_is_taken(master: str | None) -> None:
+    assert with_encryption(master, {}, has_secrets=False) == {}

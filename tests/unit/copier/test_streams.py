@@ -15,15 +15,8 @@ from hypothesis import strategies as st
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from mirror.copier.links import ClusterLinks
-from mirror.copier.streams import (
-    ANSWER_SECONDS,
-    PARTITIONS_A_REQUEST,
-    REQUEST_BYTES,
-    REQUESTS_IN_FLIGHT,
-    Merge,
-    Sender,
-    Stream,
-)
+from mirror.copier.sender import ANSWER_SECONDS, PARTITIONS_A_REQUEST, REQUEST_BYTES, REQUESTS_IN_FLIGHT, Sender
+from mirror.copier.streams import Merge, Stream
 from mirror.kafka import batch, wire
 from mirror.kafka.batch import HEADER, Header, Producer
 from mirror.kafka.connection import Connection

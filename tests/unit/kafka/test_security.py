@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import ssl
+import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -185,6 +186,81 @@ def test_a_key_is_written_to_no_disk(identity: tuple[Path, Path], monkeypatch: p
         ssl_keystore_certificate_chain=certificate.read_text(),
     )
     assert client_arguments(properties)["ssl_context"] is not None
+
+
+def encrypted(key: Path, certificate: Path, password: str) -> str:
+    """The key under a password, and its certificate."""
+    argv = ["openssl", "pkcs8", "-topk8", "-in", str(key), "-passout", f"pass:{password}"]
+    made = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    return made + certificate.read_text()
+
+
+def test_a_key_under_a_password_is_opened_with_it_and_nobody_is_asked_for_it(
+    identity: tuple[Path, Path], tmp_path: Path
+) -> None:
+    store = tmp_path / "identity.pem"
+    store.write_text(encrypted(*identity, "right"))
+    properties = with_servers(security_protocol="SSL", ssl_keystore_type="PEM", ssl_keystore_location=str(store))
+    assert client_arguments(properties | {"ssl.key.password": "right"})["ssl_context"] is not None
+    with pytest.raises(UnsupportedSetting, match=r"ssl\.key\.password") as wrong:
+        client_arguments(properties | {"ssl.key.password": "wrong"})
+    assert wrong.value.key == "ssl.key.password"
+    assert str(store) in wrong.value.said
+    # OpenSSL asks at the terminal where it is given no answer.
+    with pytest.raises(UnsupportedSetting, match="is encrypted") as missing:
+        client_arguments(properties)
+    assert missing.value.key == "ssl.key.password"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\xff\x80", b"-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n"]
+)
+@pytest.mark.parametrize("store", ["truststore", "keystore"])
+def test_a_store_without_what_it_should_hold_is_refused_by_its_key(store: str, content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "store.pem"
+    file.write_bytes(content)
+    given = {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(file)}
+    with pytest.raises(UnsupportedSetting) as refused:
+        client_arguments(with_servers(security_protocol="SSL") | given)
+    assert refused.value.key == f"ssl.{store}.location"
+    assert str(file) in refused.value.said
+
+
+@pytest.mark.parametrize("store", ["truststore", "keystore"])
+def test_a_store_that_may_not_be_read_is_refused_by_its_key(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "store.pem"
+    file.write_text("")
+
+    def denied(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied", str(file))
+
+    monkeypatch.setattr(Path, "read_text", denied)
+    given = {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(file)}
+    with pytest.raises(UnsupportedSetting, match="Permission denied") as refused:
+        client_arguments(with_servers(security_protocol="SSL") | given)
+    assert refused.value.key == f"ssl.{store}.location"
+
+
+def test_a_key_of_another_certificate_is_refused(identity: tuple[Path, Path], tmp_path: Path) -> None:
+    key, _ = self_signed(tmp_path, "other")
+    properties = with_servers(security_protocol="SSL") | {
+        "ssl.keystore.key": key.read_text(),
+        "ssl.keystore.certificate.chain": identity[1].read_text(),
+    }
+    with pytest.raises(UnsupportedSetting) as refused:
+        client_arguments(properties)
+    assert refused.value.key == "ssl.keystore.key"
+    assert "PRIVATE" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", ["", "no certificate"])
+def test_certificates_in_the_settings_that_are_none_are_refused(content: str) -> None:
+    given = {"ssl.truststore.certificates": content or " "}
+    with pytest.raises(UnsupportedSetting) as refused:
+        client_arguments(with_servers(security_protocol="SSL") | given)
+    assert refused.value.key == "ssl.truststore.certificates"
 
 
 def test_certificates_and_keys_may_be_written_into_the_settings(identity: tuple[Path, Path]) -> None:

@@ -179,5 +179,5 @@ def test_a_partition_has_a_fixed_number_of_samples_and_all_flows_share_the_famil
     one, many = samples(1), samples(501)
     assert one.keys() == many.keys()
     assert sorted({many[name] - one[name] for name in many}) == [0, 500]
-    # Of each partition one: MirrorMaker's twelve, lag in records and seconds, and the cliff.
-    assert sum(many[name] - one[name] == 500 for name in many) == 15
+    # Of each partition one: MirrorMaker's twelve, its consumer's lag, lag in records and seconds, and the cliff.
+    assert sum(many[name] - one[name] == 500 for name in many) == 16
