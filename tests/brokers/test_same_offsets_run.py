@@ -7,9 +7,10 @@ import pytest
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.copying import can_tell, ends_of, producer_to, write
+from tests.brokers.copying import can_tell, delete_records, ends_of, producer_to, write
 from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_engines import (
+    SAME,
     assert_killed_engines_copy_each_record_once,
     assert_same,
     await_copies,
@@ -90,24 +91,6 @@ def test_what_cannot_have_the_offsets_is_refused_by_name_and_a_compacted_copy_ge
     same.running["first"].kill()
     write(same.target, copies[keyed], [7])
     assert {each["topic"]: each["verdict"] for each in verified(same)["partitions"]}[keyed.topic] == "FAIL"
-    # With other words in the file the one that was refused is translated, by whoever goes on, behind what was there.
-    same.settings += "mirror.offsets.refused = translate\n"
-    same.running["second"] = same.start()
-    await_records(same, copies[taken], 3 + 5)
-    same.running["second"].kill()
-    write(same.source, taken, range(5, 9))
-    same.running["third"] = same.start()
-    await_records(same, copies[taken], 3 + 9)
-    found_there = list(read(same.target, copies[taken], "read_uncommitted").values())
-    assert found_there[3:] == list(read(same.source, taken, "read_uncommitted").values())
-    assert_same(same, "read_committed")
-    wait_until(
-        lambda: same.status()["notes"],
-        "the note",
-        timeout_seconds=120,
-        until=lambda notes: any("1 partition is translated" in each for each in notes),
-    )
-    assert not [each for each in same.status()["reasons"] if f"{taken}" in each]
 
 
 def await_records(engines: Engines, copy: TopicPartition, count: int) -> None:
@@ -127,3 +110,41 @@ def keyed_in_transactions(engines: Engines, partition: TopicPartition) -> None:
         producer.begin_transaction()
         producer.produce(partition.topic, b"%d" % number, b"key %d" % number)
         producer.commit_transaction()
+
+
+def test_what_is_over_the_limit_is_translated_where_the_file_says_so_by_each_engine_that_goes_on(
+    engines: Engines, east: Cluster
+) -> None:
+    """Another topic beside it has the source's offsets all the same."""
+    far = TopicPartition(f"{engines.topic}-far", 0)
+    copy = TopicPartition(f"{engines.alias}.{far.topic}", 0)
+    east.create_topics([NewTopic(far.topic, 1, 1)])
+    write(engines.source, far, range(50))
+    delete_records(engines.source, far, 40)
+    engines.settings = (
+        f"{SAME}{engines.alias}->west.topics = {engines.topic}.*\nmirror.offsets.pad.limit = 39\n"
+        "mirror.offsets.refused = translate\n"
+    )
+    engines.send(PARTITIONS * 10)
+    engines.running["first"] = engines.start()
+    await_records(engines, copy, 10)
+    engines.running["first"].kill()
+    write(engines.source, far, range(50, 60))
+    engines.running["second"] = engines.start()
+    await_records(engines, copy, 20)
+    copied, originals = (
+        read(client, each, "read_uncommitted") for client, each in ((engines.target, copy), (engines.source, far))
+    )
+    assert list(copied.values()) == list(originals.values())
+    assert min(copied) == 0
+    await_copies(engines)
+    assert read(engines.target, engines.copies[0], "read_uncommitted") == read(
+        engines.source, TopicPartition(engines.topic, 0), "read_uncommitted"
+    )
+    flow = wait_until(
+        engines.status,
+        "the note",
+        timeout_seconds=240,
+        until=lambda found: any("1 partition is translated" in each for each in found["notes"]),
+    )
+    assert [each["stopped"] for each in flow["partitions"] if each["topic"] == far.topic] == [None]
