@@ -221,7 +221,9 @@ class FlowSettings:
         Not under unchanged names: what is not to go round is told by the offsets there.
         """
         wanted = self.same_offsets
-        return wanted is not None and wanted.translates_refused and not self.keeps_name(topic)
+        if wanted is None or self.pad_limit(topic) is None:
+            return False
+        return wanted.translates_refused and not self.keeps_name(topic)
 
     def keeps_name_and_offsets(self, topic: str) -> bool:
         """Tell whether the copy of ``topic``, a name on the source, has its name and is to have its offsets."""

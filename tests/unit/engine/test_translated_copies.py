@@ -52,9 +52,12 @@ def test_what_an_engine_has_translated_the_next_one_does_too_behind_a_fence(runt
     state = FlowState()
     state.positions[ORDERS] = Position(5, 8, 0, True, target=COPY.topic)
     state.positions[BILLS] = Position(5, 5, 0, True, target="A.bills", same_offsets=True)
+    # Heartbeats are always translated, and nothing to be told of.
+    state.positions[TopicPartition("heartbeats", 0)] = Position(5, 8, 0, True, target="A.heartbeats")
     runtime.take_state(state, Mm2Traces(), TakenProducers((), Producer(1, 1)))
+    assert set(runtime.translated.reasons) == {ORDERS}
     assert (runtime.has_source_offsets(ORDERS), runtime.has_source_offsets(BILLS)) == (False, True)
-    assert set(runtime.late.unfenced) == {COPY}
+    assert set(runtime.late.unfenced) == {COPY, TopicPartition("A.heartbeats", 0)}
 
 
 def test_what_is_stopped_for_another_reason_stays_stopped(runtime: FlowRuntime) -> None:
