@@ -87,11 +87,15 @@ GivenUp = Annotated[
 ]
 
 
+#: More than anybody waits, and than clocks count in: a month, in seconds.
+MOST_SECONDS = 31 * 86_400.0
+
 AnswerWithin = Annotated[
     float,
     typer.Option(
         "--answer-within",
         min=1,
+        max=MOST_SECONDS,
         help="How long each answer about the applications is waited for; none is a no.",
         metavar="SECONDS",
     ),

@@ -10,6 +10,7 @@ import typer
 
 from mirror.commands.arguments import (
     EVERY_GROUP,
+    MOST_SECONDS,
     AsJson,
     DryRun,
     File,
@@ -103,7 +104,10 @@ def pause(
     flow: FlowName = None,
     topics: TopicPattern = None,
     timeout_seconds: Annotated[
-        float, typer.Option("--timeout", min=0, help="How long to wait until it is confirmed.", metavar="SECONDS")
+        float,
+        typer.Option(
+            "--timeout", min=0, max=MOST_SECONDS, help="How long to wait until it is confirmed.", metavar="SECONDS"
+        ),
     ] = 60.0,
     by: WhoSays = None,
     dry_run: DryRun = False,
@@ -141,7 +145,8 @@ def resume(
     flow: FlowName = None,
     topics: TopicPattern = None,
     timeout_seconds: Annotated[
-        float, typer.Option("--timeout", min=0, help="How long to wait for the engine.", metavar="SECONDS")
+        float,
+        typer.Option("--timeout", min=0, max=MOST_SECONDS, help="How long to wait for the engine.", metavar="SECONDS"),
     ] = 60.0,
     by: WhoSays = None,
     dry_run: DryRun = False,
@@ -179,7 +184,13 @@ def fence(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option("--watch", min=0, help="Change nothing; say who writes in so many seconds.", metavar="SECONDS"),
+        typer.Option(
+            "--watch",
+            min=0,
+            max=MOST_SECONDS,
+            help="Change nothing; say who writes in so many seconds.",
+            metavar="SECONDS",
+        ),
     ] = None,
     by: WhoSays = None,
     dry_run: DryRun = False,

@@ -11,7 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from mirror.commands.arguments import EVERY_GROUP, AsJson, File, FlowName, GroupPattern, ShowAll, WhoSays, Yes
+from mirror.commands.arguments import (
+    EVERY_GROUP,
+    MOST_SECONDS,
+    AsJson,
+    File,
+    FlowName,
+    GroupPattern,
+    ShowAll,
+    WhoSays,
+    Yes,
+)
 from mirror.commands.consent import consent_typed
 from mirror.commands.invocation import STANDARD_ERROR, VERDICT_NOT_PASS, errors_explained, flow_meant, user_saying
 from mirror.commands.output import err, out, print_json, print_table, progress
@@ -66,7 +76,7 @@ def status(
         ),
     ] = False,
     interval: Annotated[
-        float, typer.Option(help="With --watch: how often is looked.", metavar="SECONDS", min=0.5)
+        float, typer.Option(help="With --watch: how often is looked.", metavar="SECONDS", min=0.5, max=MOST_SECONDS)
     ] = 2.0,
     as_json: AsJson = False,
     show_all: ShowAll = False,
@@ -110,7 +120,10 @@ def record(
     interval: Annotated[
         float | None,
         typer.Option(
-            help="How far samples are apart; by default mirror.history.interval.seconds.", metavar="SECONDS", min=0.5
+            help="How far samples are apart; by default mirror.history.interval.seconds.",
+            metavar="SECONDS",
+            min=0.5,
+            max=MOST_SECONDS,
         ),
     ] = None,
     log_level: Annotated[
@@ -128,7 +141,7 @@ def record(
     log = logging.getLogger(__name__)
     stop_when_told(stop, lambda name: log.info("stops: %s", name))
     from mirror.history.recorder import record_flows  # other commands need no Arrow
-    from mirror.history.store import HistoryWriter
+    from mirror.history.store import HistoryWriter, check_writable
 
     with errors_explained(file):
         settings = load(file, applies_transforms=False)
@@ -137,6 +150,13 @@ def record(
         if (folder := directory or history.directory) is None:
             raise ConfigError(file, None, "--directory", "say where: there is no mirror.history.directory in the file")
         seconds = history.interval_seconds if interval is None else interval
+        try:
+            check_writable(folder)
+        except OSError as problem:
+            key = "--directory" if directory else "mirror.history.directory"
+            raise ConfigError(
+                file, None, key, f"nothing can be written to {folder}: {problem.strerror}; give another folder"
+            ) from problem
         writer = HistoryWriter(folder, Bounds(history.retention_seconds, history.retention_bytes))
         log.info("records %s to %s, every %g s", ", ".join(str(each.flow) for each in chosen), folder, seconds)
         record_flows(settings, chosen, writer, seconds, stop)

@@ -10,6 +10,7 @@ from rich.text import Text
 from mirror.asking import ANSWER_SECONDS
 from mirror.commands.arguments import (
     EVERY_GROUP,
+    MOST_SECONDS,
     AnswerWithin,
     ApplicationsFile,
     AsJson,
@@ -52,7 +53,10 @@ def readiness(
     file: File,
     flow: FlowName = None,
     rpo_seconds: Annotated[
-        float, typer.Option("--rpo-seconds", min=0, help="How far the copy may be behind.", metavar="SECONDS")
+        float,
+        typer.Option(
+            "--rpo-seconds", min=0, max=MOST_SECONDS, help="How far the copy may be behind.", metavar="SECONDS"
+        ),
     ] = 30.0,
     as_json: AsJson = False,
     show_all: ShowAll = False,
@@ -154,7 +158,9 @@ def rehearse(
     size_bytes: Annotated[
         int, typer.Option("--bytes", min=1, help="Most bytes read of a partition.")
     ] = _LIMITS.size_bytes,
-    seconds: Annotated[float, typer.Option(min=1, help="Longest reading of a group.")] = _LIMITS.seconds,
+    seconds: Annotated[
+        float, typer.Option(min=1, max=MOST_SECONDS, help="Longest reading of a group.")
+    ] = _LIMITS.seconds,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the plan, the forecast and the rights needed; make nothing.")
     ] = False,

@@ -101,6 +101,25 @@ class FlowRecorder:
         return self._channel
 
 
+class FlowNews:
+    """What who records a flow from outside is told: that it cannot be seen, once, and that it can again."""
+
+    def __init__(self) -> None:
+        self._has_seen = False
+        self._is_away = False
+
+    def of(self, status: FlowStatus) -> str | None:
+        """Return what the next look adds to what was told."""
+        was_away, self._is_away = self._is_away, status.state == "FAILED"
+        if not self._is_away:
+            self._has_seen = True
+            return "is seen again" if was_away else None
+        if was_away:
+            return None
+        carried = "; positions known before are carried on" if self._has_seen else ""
+        return f"cannot be seen: {'; '.join(status.reasons)}{carried}"
+
+
 class _Observer(Protocol):
     def look(self) -> FlowStatus: ...
 
@@ -144,10 +163,14 @@ def record(
     """Look at a flow every so many seconds from outside, and record it, until told to stop."""
     observer = AnyObserver(settings, flow)
     recorder = FlowRecorder(settings.clusters[flow.flow.source], writer, interval_seconds)
+    news = FlowNews()
     with closing(observer), closing(recorder):
         while not stop.is_set():
             began = time.monotonic()
-            for line in recorder.take(observer.look(), now_ms()):
+            seen = observer.look()
+            if (said := news.of(seen)) is not None:
+                _LOG.warning("%s: %s", flow.flow, said)
+            for line in recorder.take(seen, now_ms()):
                 _LOG.warning("history: %s", line)
             stop.wait(max(0.0, interval_seconds - (time.monotonic() - began)))
 

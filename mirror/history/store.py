@@ -16,6 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import re
+import tempfile
 import threading
 import time
 import uuid
@@ -65,6 +66,19 @@ class _Pair:
     @property
     def rows(self) -> int:
         return sum(table.num_rows for table in self.partitions)
+
+
+def check_writable(directory: Path) -> None:
+    """Make a folder for a history, if there is none, and try to write there.
+
+    Raises
+    ------
+    OSError
+        if that cannot be.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=directory):
+        pass
 
 
 class HistoryWriter:

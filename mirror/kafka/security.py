@@ -118,6 +118,8 @@ _JAVA_ONLY = {
 }
 _JAAS_SECTION = "KafkaClient"
 _PEM_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
+# What Java makes contexts of; which versions are offered ssl.enabled.protocols says, there as here.
+_JAVA_CONTEXTS = ("TLS", "TLSv1.3", "TLSv1.2", "TLSv1.1", "TLSv1", "SSL", "SSLv3")
 _TLS_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -126,6 +128,8 @@ def _ssl_context(properties: Mapping[str, str]) -> ssl.SSLContext:
         value = properties.get(key, "").strip()
         if value not in usual:
             raise UnsupportedSetting(key, value, "only Java's default works here; remove the key")
+    if (named := properties.get("ssl.protocol", "TLSv1.3").strip()) not in _JAVA_CONTEXTS:
+        raise UnsupportedSetting("ssl.protocol", named, f"expected one of {', '.join(_JAVA_CONTEXTS)}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version, context.maximum_version = _tls_versions(properties)
     identification = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()

@@ -254,10 +254,14 @@ class StepsUnderWay:
             if self._is_beyond:
                 self._runner.failed(step.name, f"behind the point of no return, and not so any more: {drift}")
                 return False
-            # What rests on it is taken back, and done again.
-            if not self._runner.undone(self._steps[self._next + 1 :]):
+        # What rests on it is taken back, and done again; an earlier attempt to take it back may have got no further.
+        is_to_be_done_anew = before is not None or step.name not in self._unknown
+        if is_to_be_done_anew and not self._is_beyond:
+            behind = self._steps[self._next + 1 :]
+            if not self._runner.undone(behind):
                 return False
-            self._proven = {}
+            for each in behind:
+                self._proven.pop(each.name, None)
         if step.is_point_of_no_return and not self._is_beyond:
             self._journal.append(Event.POINT_OF_NO_RETURN, step=step.name, facts=step.concerns)
             self._is_beyond = True

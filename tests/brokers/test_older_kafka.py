@@ -173,8 +173,8 @@ def test_killed_engines_copy_to_the_source_s_offsets_with_groups_and_the_command
     source, target = (older, west) if side == "source" else (east, older)
     topic = unique("orders")
     source.create_topics([NewTopic(topic, ENGINE_PARTITIONS, 1)])
-    clients = ({"bootstrap.servers": each.bootstrap_servers} for each in (source, target))
-    engines = Engines(*clients, topic, unique("shop").replace("-", ""), tmp_path)
+    here, there = ({"bootstrap.servers": each.bootstrap_servers} for each in (source, target))
+    engines = Engines(here, there, topic, unique("shop").replace("-", ""), tmp_path)
     try:
         assert_killed_engines_copy_each_record_once(with_a_removed_head(engines), kills=1)
     finally:

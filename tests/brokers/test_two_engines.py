@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.acls import create_acls
+from mirror.kafka.acls import create_acls, delete_acls
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.users import scram_users
 from mirror.lab import clusters, faults, users
@@ -29,6 +29,7 @@ from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.engines import Engines, address_of, asked
 
+_USER = "mirror"
 SOURCE, CHECKPOINT = (f"kafka_connect_mirror_mirror{connector}connector_" for connector in ("source", "checkpoint"))
 
 
@@ -127,24 +128,25 @@ def killed_and_frozen_in_turns(engines: Engines) -> None:
     engines.await_all()
 
 
+def _acl(kind: Resource, name: str, operation: Operation, permission: Permission) -> Acl:
+    return Acl(kind, Pattern.LITERAL, name, f"User:{_USER}", "*", operation, permission)
+
+
 @pytest.fixture
-def without_transactional_rights(engines: Engines, tmp_path: Path) -> Iterator[Engines]:
-    """Two engines of a user of the target who has every right but those on transactional ids."""
-    directory, user = tmp_path / "secured", "mirror"
+def of_a_user(engines: Engines, tmp_path: Path) -> Iterator[Engines]:
+    """Two engines of a user of the target, who has every right but those on transactional ids."""
+    directory = tmp_path / "secured"
     lab = clusters.up(directory, ["west"], owner_pid=os.getpid(), secured=["west"])
     west = lab.clusters["west"]
     assert isinstance(west, EmbeddedCluster)
-    users.add_user(west.bootstrap_servers, user, "secret")
+    users.add_user(west.bootstrap_servers, _USER, "secret")
     kinds = {Resource.TOPIC: "*", Resource.GROUP: "*", Resource.CLUSTER: "kafka-cluster"}
-    acls = [
-        Acl(kind, Pattern.LITERAL, name, f"User:{user}", "*", Operation.ALL, Permission.ALLOW)
-        for kind, name in kinds.items()
-    ]
+    acls = [_acl(kind, name, Operation.ALL, Permission.ALLOW) for kind, name in kinds.items()]
     admin = {"bootstrap.servers": west.bootstrap_servers}
     with Cluster.connect(ClusterSettings("west", admin)) as cluster:
         assert set(create_acls(cluster, acls).values()) == {None}
-        wait_until(lambda: user in scram_users(cluster), "the user", timeout_seconds=60)
-    login = users.client_properties(west.secured_servers, user, "secret")
+        wait_until(lambda: _USER in scram_users(cluster), "the user", timeout_seconds=60)
+    login = users.client_properties(west.secured_servers, _USER, "secret")
     engines.settings = "".join(f"west.{key} = {value}\n" for key, value in login.items() if key != "bootstrap.servers")
     yield replace(engines, target=admin, target_servers=login["bootstrap.servers"])
     clusters.down(directory, discard_data=True)
@@ -152,13 +154,59 @@ def without_transactional_rights(engines: Engines, tmp_path: Path) -> Iterator[E
 
 @pytest.mark.soak
 def test_two_engines_without_rights_on_transactional_ids_lose_nothing_and_say_which_fence_they_lack(
-    without_transactional_rights: Engines,
+    of_a_user: Engines,
 ) -> None:
     """ADR 8: the lease and the next epoch of one producer id keep them apart; whatever is there twice is told."""
-    engines = without_transactional_rights
+    engines = of_a_user
     killed_and_frozen_in_turns(engines)
     engines.assert_each_once()
     assert any("grant Write and Describe on the transactional id" in each for each in engines.status()["notes"])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "settings", ["", "west.exactly.once.source.support = enabled\n"], ids=["default", "exactly-once"]
+)
+def test_rights_that_are_taken_away_and_given_back_while_engines_copy_lose_and_double_nothing(
+    of_a_user: Engines, settings: str
+) -> None:
+    """Each is told while it lacks, and none ends an engine; some engines are killed meanwhile."""
+    engines = of_a_user
+    engines.settings += settings
+    flow = f"{engines.alias}.internal"
+    denied = {
+        "copies": (Resource.TOPIC, engines.copies[0].topic, Operation.WRITE),
+        "copies seen": (Resource.TOPIC, engines.copies[0].topic, Operation.DESCRIBE),
+        "state": (Resource.TOPIC, f"mm2-state.{flow}", Operation.WRITE),
+        "state read": (Resource.TOPIC, f"mm2-state.{flow}", Operation.READ),
+        "positions": (Resource.TOPIC, f"mm2-offsets.{flow}", Operation.WRITE),
+        "ids": (Resource.TRANSACTIONAL_ID, "*", Operation.WRITE),
+        "cluster": (Resource.CLUSTER, "kafka-cluster", Operation.ALL),
+    }
+    every = _acl(Resource.TRANSACTIONAL_ID, "*", Operation.ALL, Permission.ALLOW)
+    chance = random.Random(int(os.environ.get("MIRROR_SOAK_SEED", "1")))
+    with Cluster.connect(ClusterSettings("west", engines.target)) as cluster:
+        assert set(create_acls(cluster, [every]).values()) == {None}
+        for name in ("first", "second"):
+            engines.running[name] = engines.start()
+        engines.send(chance.randrange(1_000, 20_000))
+        engines.await_all()
+        for what, (kind, name, operation) in denied.items():
+            denial = [_acl(kind, name, operation, Permission.DENY)]
+            assert set(create_acls(cluster, denial).values()) == {None}
+            engines.send(chance.randrange(1_000, 10_000))
+            if what in {"copies", "state", "state read", "positions"}:
+                wait_until(engines.status, f"{what}: told", timeout_seconds=120, until=lambda seen: seen["reasons"])
+            if chance.random() < 0.5:
+                killed = chance.choice(["first", "second"])
+                engines.running[killed].kill()
+                engines.running[killed] = engines.start()
+            engines.send(chance.randrange(1_000, 10_000))
+            assert set(delete_acls(cluster, denial).values()) == {None}
+            engines.await_all()
+            assert [each.return_code() for each in engines.running.values()] == [None, None], what
+    engines.assert_each_once()
+    engines.await_standby("all to be in order", timeout_seconds=180)
 
 
 def test_both_serve_metrics_and_status_and_what_is_counted_survives_epochs(engines: Engines) -> None:

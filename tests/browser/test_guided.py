@@ -96,6 +96,7 @@ def test_a_person_is_led_through_the_drill(index: OpenNotebook, folder: Path) ->
 @pytest.mark.parametrize(
     ("name", "typed"),
     [
+        ("60_test_failover.ipynb", None),
         ("70_readiness_review.ipynb", None),
         ("71_unplanned_failover.ipynb", "east->west"),
         ("72_planned_failover.ipynb", "east->west"),

@@ -94,6 +94,7 @@ def test_there_and_home_by_the_directory_of_the_failover(world: World, file: Pat
         {"group": "audit", "topic": "orders", "partition": 0, "upstream": 7, "before": None, "after": 7, "exact": True}
     ]
     assert list(told["steps"][0]) == ["name", "verdict", "seconds", "detail"]
+    assert told["positions"] == [{"topic": "orders", "partition": 0, "last_mirrored_upstream": 10}]
     code, again = done(world, "failover", file, "--mode", "planned", "--yes", "--json", "--run-directory", str(run))
     assert (code, names(again)) == (0, names(told))
     code, said = done(world, "failover", file, "--mode", "planned", "--yes")

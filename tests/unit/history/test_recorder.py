@@ -13,7 +13,7 @@ from mirror.control.flow_status import FlowStatus
 from mirror.history import recorder as recording
 from mirror.history.copy_observer import estimated_positions
 from mirror.history.kept import Bounds
-from mirror.history.recorder import AnyObserver, FlowRecorder
+from mirror.history.recorder import AnyObserver, FlowNews, FlowRecorder
 from mirror.history.samples import Sample
 from mirror.history.store import HistoryWriter
 from mirror.kafka.channel import EARLIEST
@@ -163,3 +163,20 @@ def test_of_a_flow_that_no_engine_of_this_program_runs_the_replicator_that_is_fu
     monkeypatch.setattr(recording.CopyObserver, "look", lambda _: other)
     (flow,) = settings.enabled_flows
     assert AnyObserver(settings, flow).look() is {"own": own, "other": other}[expected]
+
+
+def test_who_records_a_cluster_that_does_not_answer_is_told_once_and_when_it_does_again() -> None:
+    """Seventeen samples of 0 rows, and not a word of why, was all that was said of a dead cluster."""
+    news = FlowNews()
+    away = status(state="FAILED", reasons=("west: refused",))
+    assert news.of(status(partition())) is None
+    assert news.of(away) == "cannot be seen: west: refused; positions known before are carried on"
+    assert news.of(away) is None
+    other = status(state="FAILED", reasons=("west: timed out",))
+    assert news.of(other) is None
+    assert news.of(status(partition())) == "is seen again"
+    assert news.of(status(partition())) is None
+
+
+def test_a_flow_that_was_not_seen_yet_has_nothing_that_is_carried_on() -> None:
+    assert FlowNews().of(status(state="FAILED", reasons=("west: refused",))) == "cannot be seen: west: refused"

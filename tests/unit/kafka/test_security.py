@@ -46,6 +46,7 @@ def test_without_security_settings_the_connection_is_plain() -> None:
         (with_servers(security_protocol="SSL", ssl_cipher_suites="TLS_AES_128_GCM_SHA256"), "ssl.cipher.suites"),
         (with_servers(security_protocol="SSL", ssl_engine_factory_class="com.acme.Engine"), "ssl.engine.factory.class"),
         (with_servers(security_protocol="SSL", ssl_enabled_protocols="TLSv1.1"), "ssl.enabled.protocols"),
+        (with_servers(security_protocol="SSL", ssl_protocol="TLSv1.9"), "ssl.protocol"),
         (with_servers(security_protocol="SSL", ssl_truststore_type="BCFKS", ssl_truststore_location="x"), "ssl.truststore.type"),
         (with_servers(security_protocol="SSL", ssl_truststore_location="absent.jks"), "ssl.truststore.location"),
         (with_servers(security_protocol="SSL", ssl_keystore_key="PEM"), "ssl.keystore.key"),

@@ -116,6 +116,38 @@ def test_what_rests_on_something_that_is_not_so_any_more_is_taken_back_and_done_
     assert acts.noted == ["back: groups", "back: drain", "fence", "drain", "groups"]
 
 
+def test_what_could_not_be_taken_back_is_so_before_what_it_rests_on_is_done_again(journal: Journal) -> None:
+    """The target was away when the cut was to be taken back: what is drained anew must not be cut."""
+    acts = Acts(verdicts={"verify": FAIL})
+    is_away = [True]
+
+    def undo() -> str:
+        acts.noted.append("back: cut")
+        if is_away[0]:
+            raise ClusterError("west", "writing", "no answer")
+        return ""
+
+    steps = [acts.step("fence"), acts.step("drain"), acts.step("cut", undo=undo), acts.step("verify")]
+    carry_out(steps, journal, goes_back=True)
+    assert acts.noted[4:] == ["back: verify", "back: cut", "back: drain", "back: fence"]
+    acts.noted.clear()
+    results = carry_out(steps, journal, goes_back=True)
+    assert found(results) == [("back: cut", FAIL)], "nothing is done while it is not"
+    is_away[0], acts.verdicts["verify"] = False, PASS
+    acts.noted.clear()
+    carry_out(steps, journal, goes_back=True)
+    assert acts.noted == ["back: cut", "fence", "drain", "cut", "verify"]
+
+
+def test_what_nobody_has_looked_at_is_looked_at_again_and_what_is_behind_it_stays(journal: Journal) -> None:
+    acts = Acts(verdicts={"stop": UNKNOWN})
+    steps = [acts.step("stop"), acts.step("cut")]
+    carry_out(steps, journal, goes_back=True)
+    acts.noted.clear()
+    carry_out(steps, journal, goes_back=True)
+    assert acts.noted == ["stop"]
+
+
 def away(_: Mapping[str, Json]) -> str | None:
     raise ClusterError("east", "listing", "no answer")
 
