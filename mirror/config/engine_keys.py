@@ -28,6 +28,15 @@ class Offsets(StrEnum):
     """Those of their originals, on any target: what has no record is filled (ADR 13)."""
 
 
+class RefusedOffsets(StrEnum):
+    """What becomes of a partition whose copy cannot have the source's offsets."""
+
+    STOP = "stop"
+    """It stops, by name."""
+    TRANSLATE = "translate"
+    """Its copy has offsets of its own, and positions are translated; not under unchanged names."""
+
+
 class WildcardAcls(StrEnum):
     """What becomes of ACLs on all topics, groups or transactional ids, written ``*`` (ACL-06)."""
 
@@ -113,6 +122,14 @@ ENGINE: Final = by_name(
             at_least(0),
             of_a_flow=True,
             meaning="How many offsets without a record are filled in a row at most.",
+        ),
+        setting(
+            "mirror.offsets.refused",
+            Type.STRING,
+            RefusedOffsets.STOP.value,
+            one_of(*values_of(RefusedOffsets)),
+            of_a_flow=True,
+            meaning="A partition that cannot have the source's offsets stops, or is translated.",
         ),
         setting(
             "mirror.acls.prefixed",

@@ -20,7 +20,7 @@ from mirror.config.definitions import (
     TRANSACTIONAL_PRODUCER,
     WORKER,
 )
-from mirror.config.engine_keys import ENGINE, MirroredRecords, Offsets, Oversized, WildcardAcls
+from mirror.config.engine_keys import ENGINE, MirroredRecords, Offsets, Oversized, RefusedOffsets, WildcardAcls
 from mirror.config.errors import ConfigError
 from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
 from mirror.config.ignored import ignored
@@ -238,9 +238,12 @@ def _acls(keys: _Keys) -> AclSettings:
 
 
 def _same_offsets(keys: _Keys) -> SameOffsets | None:
-    offsets, topics, limit = (keys.get(f"mirror.offsets{name}") for name in ("", ".topics", ".pad.limit"))
+    offsets, topics, limit, refused = (
+        keys.get(f"mirror.offsets{name}") for name in ("", ".topics", ".pad.limit", ".refused")
+    )
     _require_patterns(keys, "mirror.offsets.topics", topics)
-    return SameOffsets(PatternList(topics), limit) if Offsets(offsets) is Offsets.SAME else None
+    translates = RefusedOffsets(refused) is RefusedOffsets.TRANSLATE
+    return SameOffsets(PatternList(topics), limit, translates) if Offsets(offsets) is Offsets.SAME else None
 
 
 def _fetch_limits(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> FetchLimits:

@@ -215,6 +215,16 @@ class FlowSettings:
             return None
         return wanted.pad_limit
 
+    def translates_refused(self, topic: str) -> bool:
+        """Tell whether copies of ``topic``, a name on the source, that cannot have its offsets are translated instead.
+
+        Not under unchanged names: what is not to go round is told by the offsets there.
+        """
+        wanted = self.same_offsets
+        if wanted is None or self.pad_limit(topic) is None:
+            return False
+        return wanted.translates_refused and not self.keeps_name(topic)
+
     def keeps_name_and_offsets(self, topic: str) -> bool:
         """Tell whether the copy of ``topic``, a name on the source, has its name and is to have its offsets."""
         return self.pad_limit(topic) is not None and self.keeps_name(topic)
@@ -274,10 +284,13 @@ class SameOffsets:
         ``mirror.offsets.topics``: names on the source; positions in the others are translated
     pad_limit
         ``mirror.offsets.pad.limit``: at most so many offsets are filled before the start of a partition
+    translates_refused
+        ``mirror.offsets.refused = translate``: what cannot have them is translated as usual, and does not stop
     """
 
     topics: PatternList
     pad_limit: int
+    translates_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,8 @@ def _offsets(
         logs = read_logs(pairs, present, source, target.channel, read_committed=read_committed)
         writes_many = target.may_write_markers()
     begun = begun_copies(pairs, settings, back, state.positions)
-    rows = plan_same_offsets(pairs, logs, compacted(upstream, downstream, settings), wanted, begun)
+    translated = {each.topic for each in pairs if settings.translates_refused(each.topic)}
+    rows = plan_same_offsets(pairs, logs, compacted(upstream, downstream, settings), wanted, begun, translated)
     rights = needed_rights(
         settings.flow,
         pads=any(row.get("to pad", "0") != "0" and not row["detail"] for row in rows),

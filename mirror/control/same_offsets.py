@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirror.config.settings import FlowSettings, SameOffsets
@@ -39,6 +39,7 @@ def plan_same_offsets(
     cleaned: frozenset[str],
     wanted: SameOffsets,
     begun: Mapping[TopicPartition, str],
+    translated: Container[str] = (),
 ) -> list[dict[str, str]]:
     """Return a row for each partition: what is to be filled, bytes, minutes, or why it cannot be.
 
@@ -52,6 +53,8 @@ def plan_same_offsets(
         names of the copies that are cleaned by key, of :func:`compacted`.
     begun
         the partitions whose copies, if they hold anything, are gone on with, and what is to be known of that.
+    translated
+        the topics of the source whose partitions are translated if they cannot have them.
     """
     rows = []
     for source, copy in sorted(pairs.items()):
@@ -63,11 +66,11 @@ def plan_same_offsets(
             rows.append({"partition": str(source), "copy": str(copy), "action": "go on", "detail": begun[source]})
             continue
         refused = may_begin(found.source, found.copy, wanted.pad_limit)
-        rows.append(
-            _problem(source, refused.reason)
-            if isinstance(refused, Refused)
-            else _cost(source, copy, found, is_compacted=copy.topic in cleaned)
-        )
+        if isinstance(refused, Refused):
+            action = "translate" if source.topic in translated else "problem"
+            rows.append({"partition": str(source), "action": action, "detail": refused.reason})
+            continue
+        rows.append(_cost(source, copy, found, is_compacted=copy.topic in cleaned))
     return rows
 
 

@@ -106,10 +106,14 @@ class Partly:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Copying must not begin; ``records`` go to the state topic all the same."""
+    """Copying must not begin; ``records`` go to the state topic all the same.
+
+    ``cannot_have_offsets``: not with the source's offsets, though it may with others.
+    """
 
     reason: str
     records: tuple[StateRecord, ...] = ()
+    cannot_have_offsets: bool = False
 
 
 @dataclass(frozen=True, slots=True)

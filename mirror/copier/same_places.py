@@ -105,7 +105,10 @@ def _place(
         if copy.end > copy.start:
             refused = filling.may_begin(Bounds(ends.source_start, ends.source_end), copy, work.pad_limit or 0)
             assert refused is not None
-            return Refused(f"{work.target} on {flow.flow.target} was copied to other offsets: {refused.reason}")
+            return Refused(
+                f"{work.target} on {flow.flow.target} was copied to other offsets: {refused.reason}",
+                cannot_have_offsets=True,
+            )
         return _begun(flow, work, ends, standing)
     return _gone_on(flow, work, handover, ends, standing, bearings, source, target)
 
@@ -128,7 +131,7 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing) 
             else ""
         )
         where = f"{work.target} on {flow.flow.target}"
-        return Refused(f"{where} cannot get the source's offsets: {refused.reason}{original}")
+        return Refused(f"{where} cannot get the source's offsets: {refused.reason}{original}", cannot_have_offsets=True)
     before = work.handover.position if work.handover is not None else None
     position = Position(
         origin,
@@ -323,12 +326,16 @@ def _lacking(
 
 
 def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, target: Channel) -> int:
-    """Return up to where nobody but this flow has written into the copy behind ``start``."""
-    ours = producer_of(flow.flow).producer_id
+    """Return up to where nobody but this flow has written records into the copy behind ``start``.
+
+    Markers behind that may be those of applications: the source gets them, too.
+    """
+    ours, until = producer_of(flow.flow).producer_id, start
     for _, header in read_batches(target, work.target, max(start, ends.target_start), end):
         if header.producer_id != ours:
-            return max(start, header.base_offset)
-    return end
+            break
+        until = min(end, header.next_offset)
+    return until
 
 
 def _stranger(

@@ -168,8 +168,12 @@ class Share:
                     self.waiting.append(work)
                 case Javas():
                     self._put_aside(PartitionResult(self.flow, work.source, work.handover, written_by_mm2=True))
-                case Refused(reason, _):
-                    self._put_aside(PartitionResult(self.flow, work.source, work.handover, stopped=reason))
+                case Refused(reason, _, cannot):
+                    self._put_aside(
+                        PartitionResult(
+                            self.flow, work.source, work.handover, stopped=reason, cannot_have_offsets=cannot
+                        )
+                    )
         return self.lanes[before:]
 
     def _put_aside(self, result: PartitionResult) -> None:

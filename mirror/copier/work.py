@@ -288,6 +288,8 @@ class PartitionResult:
         whether something that was sent is neither acknowledged nor refused, so that the log may still get it.
     note
         what people should know of where it begins.
+    cannot_have_offsets
+        whether it is stopped because its copy cannot have the source's offsets, and could have its own.
     leader_alone
         why it is read from its leader although another replica may be closer (``client.rack``).
     read, acknowledged
@@ -309,6 +311,7 @@ class PartitionResult:
     sequence: int | None = None
     may_arrive_late: bool = False
     note: str = ""
+    cannot_have_offsets: bool = False
     leader_alone: str | None = None
     read: Ages = field(default_factory=Ages)
     acknowledged: Ages = field(default_factory=Ages)

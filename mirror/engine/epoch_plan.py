@@ -31,7 +31,7 @@ def partitions_to_copy(runtimes: Mapping[Flow, FlowRuntime], writing: Mapping[Fl
             topic_id,
             runtime.handover_of(source),
             # Nothing is taken over to the source's offsets: a copy that is not empty is refused.
-            runtime.trace(source) if runtime.settings.pad_limit(source.topic) is None else None,
+            None if runtime.has_source_offsets(source) else runtime.trace(source),
             runtime.settings.transform_of(source.topic),
             target_id,
             runtime.gap_policy(source),
@@ -42,7 +42,7 @@ def partitions_to_copy(runtimes: Mapping[Flow, FlowRuntime], writing: Mapping[Fl
             writing[flow].sequences.get(target, 0),
             runtime.pauses.is_paused(source.topic),
             source in runtime.troubles,
-            runtime.settings.pad_limit(source.topic),
+            runtime.translated.pad_limit(runtime.settings, source),
             source.topic in runtime.copied_back.topics,
             runtime.copied_back.of(target),
         )

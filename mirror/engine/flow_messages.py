@@ -83,6 +83,12 @@ def notes(runtime: FlowRuntime) -> tuple[str, ...]:
                 f"{counted(len(alone), 'partition')} {are(len(alone))} read from the leader for now, and not from "
                 f"the closest replica (client.rack): {source}: {reason}"
             )
+        if translated := sorted(runtime.translated.reasons.items()):
+            source, reason = translated[0]
+            said.append(
+                f"{counted(len(translated), 'partition')} {are(len(translated))} translated, since they cannot have "
+                f"the source's offsets (mirror.offsets.refused): {source}: {reason}"
+            )
         return tuple(
             dict.fromkeys(filter(None, (runtime.late.weakness, runtime.late.note, *runtime.file_notes, *said)))
         )

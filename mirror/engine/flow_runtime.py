@@ -13,20 +13,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from mirror.config.settings import FlowSettings
 from mirror.control.tick import TickReport
-from mirror.copier.work import (
-    GapPolicy,
-    Handover,
-    OthersUntil,
-    PartitionResult,
-    Slot,
-    SlotEnd,
-)
+from mirror.copier.work import GapPolicy, Handover, OthersUntil, PartitionResult, Slot, SlotEnd
 from mirror.engine.copied_back import CopiedBack
 from mirror.engine.flow_producers import TakenProducers, Writing
 from mirror.engine.flow_slots import FlowSlots
 from mirror.engine.late_writes import LateWrites
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.translated_copies import TranslatedCopies
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
 from mirror.model.flow_state import DeadChunks, FlowState
@@ -45,9 +39,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _alone(
-    method: Callable[Concatenate[FlowRuntime, P], T],
-) -> Callable[Concatenate[FlowRuntime, P], T]:
+def _alone(method: Callable[Concatenate[FlowRuntime, P], T]) -> Callable[Concatenate[FlowRuntime, P], T]:
     """Let one thread at a time look at a flow's standing or change it."""
 
     @wraps(method)
@@ -82,6 +74,7 @@ class FlowRuntime:
     troubles: dict[TopicPartition, str] = field(default_factory=dict)
     # Of partitions that are read from their leaders although client.rack is set: why.
     leaders_alone: dict[TopicPartition, str] = field(default_factory=dict)
+    translated: TranslatedCopies = field(default_factory=TranslatedCopies)
     copy_trouble: str | None = None
     throttles: tuple[str, ...] = ()
     takeover_trouble: str | None = None
@@ -160,6 +153,7 @@ class FlowRuntime:
         if self.settings.same_offsets is not None:
             self.writers.add(producer_of(self.settings.flow).producer_id)
         self.writing = Writing(held.producer)
+        self.translated.begin(self.settings, state)
         unfenced = [*held.unended]
         self.fences_found = held.producer is not None and not (held.is_first or self.was_settled)
         if self.fences_found:
@@ -200,7 +194,7 @@ class FlowRuntime:
 
     def has_source_offsets(self, source: TopicPartition) -> bool:
         """Whether a copy is to have the source's offsets: a marker would shift them, and nothing that is late can."""
-        return self.settings.pad_limit(source.topic) is not None
+        return self.translated.pad_limit(self.settings, source) is not None
 
     def _is_former(self, position: Position) -> bool:
         """Whether the leader right before this one has marked a position, before this one has copied anything."""
@@ -542,7 +536,13 @@ class FlowRuntime:
         if result.written_by_mm2 and trace is not None:
             self.takeovers[result.source] = trace
         self.take_trouble(result.source, result.trouble)
-        stopped = result.stopped or self.not_understood.get(result.source)
+        stopped = result.stopped
+        if self.translated.takes(self.settings, result):
+            # Whoever wrote it before this engine may have been about to, with what is not refused yet.
+            self.late.unfenced.setdefault(self.copy_of(result.source, self.copies() | {result.source: ""}))
+            stopped = None
+            self.changed()
+        stopped = stopped or self.not_understood.get(result.source)
         for reasons, reason in ((self.stopped, stopped), (self.leaders_alone, result.leader_alone)):
             if reason:
                 reasons[result.source] = reason

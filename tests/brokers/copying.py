@@ -33,6 +33,8 @@ from mirror.copier.work import (
     Throttled,
 )
 from mirror.engine.flow_producers import FlowProducers
+from mirror.kafka import coordinator
+from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.cluster import Cluster
@@ -288,6 +290,13 @@ def delete_records(client: dict[str, str], partition: TopicPartition, offset: in
     admin = AdminClient(client)
     for done in admin.delete_records([deletion]).values():
         done.result(20)
+
+
+def leave_marker(client: dict[str, str], partition: TopicPartition, transactional_id: str) -> None:
+    """Append what takes an offset and is no record: the marker of an empty transaction."""
+    with Appender("west", client) as appender:
+        producer = coordinator.take_over(appender.channel, transactional_id, 60_000, writes_transactions=False)
+        assert coordinator.abort_empty(appender.channel, transactional_id, producer, [partition]) == {}
 
 
 def log_of(client: dict[str, str], partition: TopicPartition) -> list[Record]:

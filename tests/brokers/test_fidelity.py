@@ -23,7 +23,7 @@ from mirror.kafka.versions import PRODUCE
 from mirror.lab import clusters, processes
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
-from mirror.model.translation import Exact
+from mirror.model.translation import Exact, leads_to
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, Unique, as_program, can_tell, contents, ends_of, log_of
 from tests.flows import EAST_WEST
@@ -170,15 +170,29 @@ def assert_copied_but(copying: Copying, source: TopicPartition, but_for: Sequenc
     assert contents(copies) == contents(originals)
     known = copying.state().offset_map(source)
     assert known is not None
-    assert all(known.translate(one.offset) == Exact(copy.offset) for one, copy in zip(originals, copies, strict=True))
+    pairs = list(zip(originals, copies, strict=True))
+    assert all(leads_to(known.translate(one.offset), copy.offset) for one, copy in pairs)
+    if copying.pad_limit is not None:
+        assert [one.offset for one, _ in pairs] == [copy.offset for _, copy in pairs]
 
 
+def with_offsets(copying: Copying, pad_limit: int | None) -> Copying:
+    """Have copies with the source's offsets, if there is a limit."""
+    copying.pad_limit = pad_limit
+    copying.from_the_target()
+    return copying
+
+
+OFFSETS = pytest.mark.parametrize("pad_limit", [None, 1_000], ids=["offsets of their own", "the source's offsets"])
+
+
+@OFFSETS
 @pytest.mark.parametrize("recompressed", ["producer", "uncompressed"])
 def test_batches_over_the_targets_limit_are_cut(
-    small_copies: Callable[..., Copying], unique: Unique, recompressed: str
+    small_copies: Callable[..., Copying], unique: Unique, recompressed: str, pad_limit: int | None
 ) -> None:
     """By their size as they come, or, where the target stores them otherwise, by the size they then have."""
-    copying = small_copies(5, **{"compression.type": recompressed})
+    copying = with_offsets(small_copies(5, **{"compression.type": recompressed}), pad_limit)
     seed = random.Random(4)
     for source, codec in zip(copying.pairs, ["none", "gzip", "snappy", "lz4", "zstd"], strict=True):
         producer = producer_to(copying.flow.source_client, compression_type=codec, linger_ms=200)
@@ -191,8 +205,12 @@ def test_batches_over_the_targets_limit_are_cut(
         assert_copied_but(copying, source)
 
 
-def test_oversized_records_are_parked_with_where_they_belong(small_copies: Callable[..., Copying]) -> None:
-    copying = small_copies(2, parks=True)
+@OFFSETS
+def test_oversized_records_are_parked_with_where_they_belong(
+    small_copies: Callable[..., Copying], pad_limit: int | None
+) -> None:
+    """With the source's offsets a marker takes the place of each."""
+    copying = with_offsets(small_copies(2, parks=True), pad_limit)
     one, other = copying.pairs
     large = {3, 4, 9}
     for source in copying.pairs:

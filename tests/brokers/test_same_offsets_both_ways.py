@@ -10,7 +10,7 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
-from tests.brokers.copying import write
+from tests.brokers.copying import leave_marker, write
 from tests.brokers.same_offsets_both_ways import Pair
 from tests.brokers.same_offsets_killed import read
 
@@ -50,6 +50,25 @@ def test_no_record_goes_round_and_applications_move_there_and_back_without_anyth
     at_home, away = (read(client, orders, "read_uncommitted") for client in (pair.home, pair.away))
     assert at_home == away
     assert len(at_home) == 20
+
+
+def test_a_marker_of_the_applications_at_the_end_of_the_original_is_nobody_s_truncation(
+    pair: Pair, unique: Callable[[str], str]
+) -> None:
+    """The flow back stopped when it began while the original ended with a marker that was not copied yet."""
+    orders = pair.orders
+    write(pair.home, orders, range(10))
+    with pair.engine():
+        pair.await_end(pair.away, 10)
+        pair.await_copied(pair.back, 10)
+    leave_marker(pair.home, orders, unique("writer"))
+    with pair.engine():
+        pair.await_end(pair.away, 11)
+        pair.await_copied(pair.back, 11)
+        write(pair.home, orders, [11])
+        pair.await_end(pair.away, 12)
+        pair.await_copied(pair.back, 12)
+    assert read(pair.away, orders, "read_uncommitted") == read(pair.home, orders, "read_uncommitted")
 
 
 def test_a_topic_with_records_is_followed_once_it_is_copied_and_stops_where_both_sides_have_others(pair: Pair) -> None:

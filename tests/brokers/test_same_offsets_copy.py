@@ -9,15 +9,24 @@ from typing import Any
 import pytest
 
 from mirror.copier import hole_filling
-from mirror.kafka import coordinator
-from mirror.kafka.appending import Appender
 from mirror.kafka.channel import EARLIEST
 from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.log import LogTail
+from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Same
 from mirror.same_offsets import fillers
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying, NewCopying, as_program, delete_before, ends_of, producer_to, write
+from tests.brokers.copying import (
+    Copying,
+    NewCopying,
+    as_program,
+    delete_before,
+    ends_of,
+    leave_marker,
+    producer_to,
+    write,
+)
 from tests.brokers.same_offsets_killed import fill, read
 
 LIMIT = 1_000_000
@@ -59,6 +68,11 @@ def test_every_record_has_its_offset_behind_a_removed_head_transactions_and_a_lo
     fill(copying.flow.source_client, source)
     copying.until_caught_up()
     assert_same(copying)
+    tail = LogTail(copying.flow.source_client, copying.flow.syncs_topic or "")
+    syncs = [sync for each in tail.poll() if (sync := OffsetSync.parse(each.key, each.value))]
+    tail.close()
+    assert syncs
+    assert all(each.upstream == each.downstream for each in syncs)
     # Somebody else goes on from what the target says.
     copying.from_the_target()
     write(copying.flow.source_client, source, range(300, 320))
@@ -290,10 +304,3 @@ def test_a_copy_that_was_translated_in_between_is_refused_from_then_on(same_copy
     stopped = copying.epoch(5.0)[source].stopped
     assert stopped is not None
     assert "was copied to other offsets" in stopped
-
-
-def leave_marker(client: dict[str, str], partition: TopicPartition, transactional_id: str) -> None:
-    """Append what takes an offset and is no record: the marker of an empty transaction."""
-    with Appender("west", client) as appender:
-        producer = coordinator.take_over(appender.channel, transactional_id, 60_000, writes_transactions=False)
-        assert coordinator.abort_empty(appender.channel, transactional_id, producer, [partition]) == {}

@@ -7,9 +7,10 @@ import pytest
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.copying import ends_of, producer_to, write
-from tests.brokers.engines import Engines
+from tests.brokers.copying import can_tell, delete_records, ends_of, producer_to, write
+from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_engines import (
+    SAME,
     assert_killed_engines_copy_each_record_once,
     assert_same,
     await_copies,
@@ -63,6 +64,15 @@ def test_what_cannot_have_the_offsets_is_refused_by_name_and_a_compacted_copy_ge
         until=lambda ends: ends[copies[left]] == 5 and ends[copies[keyed]] == ends_of(same.source, [keyed])[keyed],
     )
     assert_same(same, "read_committed")
+    # A partition that is added has its offsets from the first.
+    east.grow_partitions({same.topic: PARTITIONS + 1})
+    added = TopicPartition(same.topic, PARTITIONS)
+    wait_until(lambda: can_tell(same.source, [added]), "the partition", timeout_seconds=120)
+    write(same.source, added, range(5))
+    new_copy = TopicPartition(same.copies[0].topic, PARTITIONS)
+    wait_until(lambda: can_tell(same.target, [new_copy]), "its copy", timeout_seconds=240)
+    await_records(same, new_copy, 5)
+    assert read(same.target, new_copy, "read_uncommitted") == read(same.source, added, "read_uncommitted")
     assert read(same.target, copies[keyed], "read_uncommitted") == read(same.source, keyed, "read_committed")
     assert ends_of(same.target, [copies[taken]])[copies[taken]] == 3
     flow = wait_until(same.status, "the status", timeout_seconds=120, until=lambda found: found["state"] == "DEGRADED")
@@ -83,6 +93,16 @@ def test_what_cannot_have_the_offsets_is_refused_by_name_and_a_compacted_copy_ge
     assert {each["topic"]: each["verdict"] for each in verified(same)["partitions"]}[keyed.topic] == "FAIL"
 
 
+def await_records(engines: Engines, copy: TopicPartition, count: int) -> None:
+    # Not where the log ends: a fence takes offsets there.
+    wait_until(
+        lambda: len(read(engines.target, copy, "read_uncommitted")),
+        f"{count} records in {copy}",
+        timeout_seconds=240,
+        until=lambda found: found >= count,
+    )
+
+
 def keyed_in_transactions(engines: Engines, partition: TopicPartition) -> None:
     producer = producer_to(engines.source, transactional_id=f"{partition.topic}-writer")
     producer.init_transactions()
@@ -90,3 +110,41 @@ def keyed_in_transactions(engines: Engines, partition: TopicPartition) -> None:
         producer.begin_transaction()
         producer.produce(partition.topic, b"%d" % number, b"key %d" % number)
         producer.commit_transaction()
+
+
+def test_what_is_over_the_limit_is_translated_where_the_file_says_so_by_each_engine_that_goes_on(
+    engines: Engines, east: Cluster
+) -> None:
+    """Another topic beside it has the source's offsets all the same."""
+    far = TopicPartition(f"{engines.topic}-far", 0)
+    copy = TopicPartition(f"{engines.alias}.{far.topic}", 0)
+    east.create_topics([NewTopic(far.topic, 1, 1)])
+    write(engines.source, far, range(50))
+    delete_records(engines.source, far, 40)
+    engines.settings = (
+        f"{SAME}{engines.alias}->west.topics = {engines.topic}.*\nmirror.offsets.pad.limit = 39\n"
+        "mirror.offsets.refused = translate\n"
+    )
+    engines.send(PARTITIONS * 10)
+    engines.running["first"] = engines.start()
+    await_records(engines, copy, 10)
+    engines.running["first"].kill()
+    write(engines.source, far, range(50, 60))
+    engines.running["second"] = engines.start()
+    await_records(engines, copy, 20)
+    copied, originals = (
+        read(client, each, "read_uncommitted") for client, each in ((engines.target, copy), (engines.source, far))
+    )
+    assert list(copied.values()) == list(originals.values())
+    assert min(copied) < min(originals), "offsets of its own"
+    await_copies(engines)
+    assert read(engines.target, engines.copies[0], "read_uncommitted") == read(
+        engines.source, TopicPartition(engines.topic, 0), "read_uncommitted"
+    )
+    flow = wait_until(
+        engines.status,
+        "the note",
+        timeout_seconds=240,
+        until=lambda found: any("1 partition is translated" in each for each in found["notes"]),
+    )
+    assert [each["stopped"] for each in flow["partitions"] if each["topic"] == far.topic] == [None]

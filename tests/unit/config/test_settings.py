@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
@@ -148,6 +148,23 @@ def test_the_source_s_offsets_are_asked_for_all_flows_or_for_one_and_for_some_to
         SameOffsets(PatternList(("orders", "bills.*")), 0),
         SameOffsets(PatternList((".*",)), 0),
     ]
+    told = ("mirror.offsets = same", "A->B.mirror.offsets.refused = translate")
+    assert same(*told) == [replace(everything, translates_refused=True), everything]
+
+
+def test_what_cannot_have_the_source_s_offsets_is_translated_if_asked_for_but_not_under_its_own_name(
+    file: Path,
+) -> None:
+    def translates(*lines: str) -> bool:
+        (flow,) = settings(file, *lines).enabled_flows
+        return flow.translates_refused("orders")
+
+    asked = ("mirror.offsets = same", "mirror.offsets.refused = translate")
+    identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    assert translates(*asked)
+    assert not translates("mirror.offsets = same")
+    assert not translates("mirror.offsets.refused = translate")
+    assert not translates(*asked, identity)
 
 
 def test_a_cluster_may_be_called_like_the_engine_s_keys_begin(file: Path) -> None:

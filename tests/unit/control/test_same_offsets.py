@@ -64,6 +64,13 @@ def test_a_partition_that_cannot_have_them_is_a_problem_by_name() -> None:
     assert untold["action"] == "problem"
 
 
+def test_a_partition_that_cannot_have_them_is_translated_where_that_is_asked_for() -> None:
+    logs = {ORDERS: Logs(Bounds(0, 400), Bounds(0, 7), 0.0)}
+    (found,) = plan_same_offsets({ORDERS: COPY}, logs, frozenset(), EVERYTHING, {}, {"orders"})
+    assert (found["partition"], found["action"]) == ("orders-0", "translate")
+    assert "holds the offsets 0 to 7" in found["detail"]
+
+
 def test_a_copy_that_is_gone_on_with_is_no_problem() -> None:
     logs = {ORDERS: Logs(Bounds(0, 400), Bounds(0, 7), 0.0)}
     (found,) = plan_same_offsets({ORDERS: COPY}, logs, frozenset(), EVERYTHING, {ORDERS: "copied already"})
