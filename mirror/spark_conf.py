@@ -91,6 +91,8 @@ def is_local(master: str | None) -> bool:
 def with_encryption(master: str | None, settings: Mapping[str, str], *, has_secrets: bool) -> dict[str, str]:
     """Return the settings with what encrypts Spark's own traffic, if ``has_secrets`` tells that tasks are handed some.
 
+    Also if the cluster's own secret is given: where a cluster asks for it, nobody gets in without logging in.
+
     Raises
     ------
     BadSparkConf
@@ -103,10 +105,11 @@ def with_encryption(master: str | None, settings: Mapping[str, str], *, has_secr
         )
     if is_local(master):
         return chosen
-    if _AUTHENTICATE not in chosen and has_secrets:
-        if (master is not None and master.startswith(("yarn", "k8s://"))) or SHARED_SECRET in chosen:
+    if _AUTHENTICATE not in chosen:
+        makes_one = master is not None and master.startswith(("yarn", "k8s://"))
+        if SHARED_SECRET in chosen or (makes_one and has_secrets):
             chosen[_AUTHENTICATE] = "true"
-        else:
+        elif has_secrets:
             raise BadSparkConf(
                 f"--master {master}: logins of the file would go over the network as they are. Give the cluster's own "
                 f"secret, --spark-conf {SHARED_SECRET}=${{env:NAME}}, or say that they may: "

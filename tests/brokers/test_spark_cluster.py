@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +16,13 @@ import psutil
 import pyspark
 import pytest
 
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import ports, processes
 from mirror.lab.processes import ManagedProcess
 from mirror.waiting import wait_until
 from tests.brokers.engines import Engines, started_by, texts_below
+from tests.brokers.mirror_maker_1 import OldMirror
 
 pytestmark = pytest.mark.spark_cluster
 
@@ -45,6 +48,15 @@ class Foreign:
     def executors(self) -> list[psutil.Process]:
         """Return the executors' JVMs."""
         return self._named("CoarseGrainedExecutorBackend")
+
+    def settings(self) -> dict[str, str]:
+        """Return what Spark is told by who works here; the secret is in its environment."""
+        return {
+            "spark.authenticate.secret": "${env:SHARED_SECRET}",
+            "spark.pyspark.python": self.python,
+            "spark.executor.memory": "512m",
+            "spark.executor.cores": "1",
+        }
 
     def _named(self, text: str) -> list[psutil.Process]:
         below = {each.pid: each for each in psutil.Process(self.worker.pid).children(recursive=True)}
@@ -93,6 +105,10 @@ def foreign() -> Iterator[Foreign]:
                 each.terminate(20)
 
 
+def spark_options(settings: Mapping[str, str]) -> list[str]:
+    return [each for key, value in settings.items() for each in ("--spark-conf", f"{key}={value}")]
+
+
 def python_of_others() -> str:
     """Return a Python of this minor version that the other user may run."""
     for found in filter(None, (shutil.which(PYTHON, path=path) for path in ("/usr/local/bin", "/usr/bin"))):
@@ -113,18 +129,13 @@ def test_code_and_logins_travel_and_an_executor_that_is_killed_costs_no_record(
         f'west.sasl.jaas.config = x.PlainLoginModule required username="ann" password="{KNOWN_TO_NOBODY}";\n'
     )
     (port,) = ports.choose(1)
-    settings = {
-        "spark.authenticate.secret": "${env:SHARED_SECRET}",
-        "spark.pyspark.python": foreign.python,
+    settings = foreign.settings() | {
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.mirror.driver.port": str(port),
-        "spark.executor.memory": "512m",
-        "spark.executor.cores": "1",
     }
-    options = [each for key, value in settings.items() for each in ("--spark-conf", f"{key}={value}")]
     engine = engines.running["engine"] = engines.start(
-        "--master", foreign.master_url, *options, env={"SHARED_SECRET": SECRET}
+        "--master", foreign.master_url, *spark_options(settings), env={"SHARED_SECRET": SECRET}
     )
     engines.send(1_000)
     engines.await_all(240)
@@ -144,3 +155,28 @@ def test_code_and_logins_travel_and_an_executor_that_is_killed_costs_no_record(
     assert engine.terminate(60)
     assert engine.return_code() == 0, engine.log_tail()
     assert [file for file, text in texts_below(foreign.folder).items() if KNOWN_TO_NOBODY in text] == []
+
+
+def test_the_streams_of_mirror_maker_1_run_there_too(
+    foreign: Foreign, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """MM1-08: each is a task of its own; SIGTERM flushes, commits, and exits with 0."""
+    mirror, orders, count = OldMirror(east, west, unique("mirrors"), tmp_path), unique("orders"), 3_000
+    for cluster in (east, west):
+        (made,) = cluster.create_topics([NewTopic(orders, 2, 1)])
+        assert made.problem is None
+    mirror.send(orders, range(count), 2)
+    options = ("--num.streams", "2", "--master", foreign.master_url, *spark_options(foreign.settings()))
+    try:
+        process = mirror.start(orders, *options, env={"SHARED_SECRET": SECRET})
+        mirror.await_copies(orders, 2, count)
+        assert [
+            each for each in started_by(foreign.tasks()) if not Path(each.folder).is_relative_to(foreign.folder)
+        ] == []
+        assert process.terminate(60), process.log_tail()
+        assert process.return_code() == 0, process.log_tail()
+    finally:
+        mirror.kill_all()
+    found = sorted(int(each.value or b"-1") for records in mirror.copies(orders, 2) for each in records)
+    assert found == list(range(count))
+    assert sum(mirror.positions().values()) == count

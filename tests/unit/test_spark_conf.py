@@ -71,6 +71,9 @@ ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true
         pytest.param("k8s://https://host", {}, True, ENCRYPTED, id="and so has Kubernetes"),
         pytest.param(STANDALONE, {"spark.authenticate.secret": "s"}, True, ENCRYPTED, id="the cluster's own secret"),
         pytest.param(
+            STANDALONE, {"spark.authenticate.secret": "s"}, False, ENCRYPTED, id="which it may ask for whatever travels"
+        ),
+        pytest.param(
             STANDALONE,
             {"spark.authenticate": "true"},
             False,
