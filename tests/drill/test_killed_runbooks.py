@@ -32,6 +32,7 @@ RUNBOOKS = (
     "failback",
     "test-failover",
     "migration",
+    "readiness-review",
 )
 # The engine ends with its holder. Here none is started again behind the fault: before the cut nobody would know how far
 # it had copied.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mirror.control.status import observe
 from mirror.drill.steps import mirroring, setup
 from mirror.drill.steps.resumption import await_leader, done
 from mirror.drill.steps.stage import LAG_SAMPLER, REPLICATOR, DrillStage
@@ -16,6 +17,7 @@ PARTITIONS, RATE = 2, 200.0
 _PHASE = "practice"
 _VALUE_BYTES, _SEED = 256, 1
 _START_SECONDS = 300.0
+_NOT_REPORTED = ("STARTING", "STOPPED", "FAILED")
 
 
 def prepare(stage: DrillStage, step: str) -> None:
@@ -32,6 +34,7 @@ def prepare(stage: DrillStage, step: str) -> None:
         stage.start_applications(applications(stage, stage.active))
         mirroring.wait_until_mirrored(stage)
         _await_checkpoints(stage)
+        _await_reports(stage)
         return
     for alias in (stage.standby,) if done(stage, Event.FAULT_INJECTED, step) else (stage.active, stage.standby):
         if not stage.cluster(alias).is_alive():
@@ -87,6 +90,21 @@ def _await_checkpoints(stage: DrillStage) -> None:
         return len(stage.groups) * len(stage.topics) * PARTITIONS - len(known)
 
     wait_until(missing, "checkpoints of every group", timeout_seconds=_START_SECONDS, until=lambda count: count <= 0)
+
+
+def _await_reports(stage: DrillStage) -> None:
+    """Wait until the replicator has reported an epoch of every flow: one that was started again has not, for a while.
+
+    What was copied, and the checkpoints, may all be those of the one before.
+    """
+    flows = {each.flow for each in stage.settings.enabled_flows}
+    with observe(stage.settings, flows) as observers:
+        wait_until(
+            lambda: [each.flow for each in (observer.look() for observer in observers) if each.state in _NOT_REPORTED],
+            "the replicator to report",
+            timeout_seconds=_START_SECONDS,
+            until=lambda silent: not silent,
+        )
 
 
 def _copying_was_ended(stage: DrillStage, step: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,3 +61,40 @@ def test_what_runs_is_left_and_behind_a_fault_its_victim_stays_as_it_was(
 ) -> None:
     assert taken_up(tmp_path / "runs", monkeypatch, is_alive=True) == ["start east"]
     assert taken_up(tmp_path / "lost", monkeypatch, is_alive=False, event=Event.FAULT_INJECTED) == []
+
+
+def test_a_practice_is_made_once_every_flow_has_reported_an_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is taken up has all that was copied, and checkpoints, from the replicator before."""
+    run = RunDirectory.create(tmp_path, STEP, started_at=datetime.now(UTC))
+    states = iter(["STOPPED", "STARTING", "RUNNING"])
+    looks: list[str] = []
+
+    def look() -> SimpleNamespace:
+        looks.append(next(states))
+        return SimpleNamespace(flow="east->west", state=looks[-1])
+
+    @contextmanager
+    def observe(*_: object) -> Iterator[list[SimpleNamespace]]:
+        yield [SimpleNamespace(look=look)]
+
+    for module, name in (
+        (practice.setup, "start_clusters"),
+        (practice.setup, "write_properties"),
+        (practice.setup, "create_topics"),
+        (practice.mirroring, "wait_until_mirrored"),
+        (practice, "_await_checkpoints"),
+        (practice, "applications"),
+    ):
+        monkeypatch.setattr(module, name, lambda *_, **__: None)
+    monkeypatch.setattr(practice, "observe", observe)
+    stage = SimpleNamespace(
+        run=run,
+        active="east",
+        alive=lambda _: True,
+        start_applications=lambda _: None,
+        settings=SimpleNamespace(enabled_flows=[SimpleNamespace(flow="east->west")]),
+    )
+    practice.prepare(cast("DrillStage", stage), STEP)
+    assert looks == ["STOPPED", "STARTING", "RUNNING"]
