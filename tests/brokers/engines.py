@@ -68,9 +68,11 @@ def started_by(processes: Iterable[psutil.Process]) -> list[Started]:
 def texts_below(directory: Path) -> dict[str, str]:
     """Return what the files of a directory hold; those that go meanwhile are left out."""
     found = {}
-    for file in directory.rglob("*"):
-        with contextlib.suppress(OSError):
-            found[str(file)] = file.read_bytes().decode("latin-1")
+    # Folders go meanwhile, too.
+    for folder, _, names in os.walk(directory):
+        for file in (Path(folder, name) for name in names):
+            with contextlib.suppress(OSError):
+                found[str(file)] = file.read_bytes().decode("latin-1")
     return found
 
 
