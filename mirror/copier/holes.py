@@ -47,6 +47,8 @@ class Holes:
             }
             if waiting:
                 self._begun_at[share.filler] = now
+                for lane, _ in waiting.values():
+                    lane.being_filled()
                 call = partial(share.filler.fill, [hole for _, hole in waiting.values()])
                 self._background.begin(share.filler, call, partial(self._filled, share.filler, waiting))
 

@@ -46,6 +46,7 @@ class SameOffsetsLane(Lane):
     (a) Under an unchanged name the copy may be what applications write to, and what is read of the source may have come
         from there. So before anything is appended behind a pause it is looked up where the copy ends
         (:attr:`wants_look`), after the records were fetched: what another flow has copied from there is below that end.
+        What is told of that end while a hole is being filled may count what fills it: it is asked again behind that.
     (b) What the flow in the other direction has copied into the source is passed by as far as the copy reaches: it is
         there, at the same offset. Where the copy holds something else behind its position, the partition stops before
         anything is appended.
@@ -73,7 +74,8 @@ class SameOffsetsLane(Lane):
         self._looks = work.source.topic == work.target.topic
         # Up to where the source was fetched when that was asked last, -1 when something may have come since.
         self._looked_until = _NOT_LOOKED if self._looks else math.inf
-        self._asked_at = 0
+        self._asked_at = _NOT_LOOKED
+        self._is_being_filled = False
         back = producer_of(Flow(work.flow.target, work.flow.source))
         self._back: int | None = back.producer_id if work.is_two_way else None
         # What of the source, from where the copy ends on, the flow back has copied there, and what others have written.
@@ -95,7 +97,7 @@ class SameOffsetsLane(Lane):
     @property
     def wants_look(self) -> bool:
         """Whether it is to be looked up where the copy ends before anything more is appended to it."""
-        if self.standing.begins_at >= 0 or not self._may_append:
+        if self.standing.begins_at >= 0 or self._is_being_filled or not self._may_append:
             return False
         waiting = self.stream.waiting[:1]
         if self._looked_until == _NOT_LOOKED:
@@ -108,7 +110,7 @@ class SameOffsetsLane(Lane):
 
     def looked(self, end: int) -> None:
         """Take in where the copy ended when that was asked; what was fetched since is not spoken of."""
-        if not self.wants_look:
+        if self._asked_at == _NOT_LOOKED or not self.wants_look:
             return
         at, asked_at, copy = self.standing.end, self._asked_at, self.work.target
         if end < at:
@@ -192,8 +194,14 @@ class SameOffsetsLane(Lane):
         )
         return False
 
+    def being_filled(self) -> None:
+        """Note that what fills its hole may arrive from now on, until :meth:`filled` or :meth:`not_filled`."""
+        self._is_being_filled = True
+        self._asked_at = _NOT_LOOKED
+
     def not_filled(self, problem: Unexpected | KafkaProblem) -> None:
         """Take in why a hole is not filled now, or why it never will be."""
+        self._is_being_filled = False
         if isinstance(problem, Unexpected):
             self._is_shifted = True
             self.stop(str(problem))
@@ -202,6 +210,7 @@ class SameOffsetsLane(Lane):
 
     def filled(self, hole: Hole, standing: Standing) -> None:
         """Take in how far a hole is filled."""
+        self._is_being_filled = False
         if standing.end > hole.until:
             self.look_again(f"{self.work.target} goes on at {standing.end}, behind the hole that was to be filled")
             return
@@ -220,7 +229,8 @@ class SameOffsetsLane(Lane):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way, nothing is to be filled, and nothing has to be written down."""
-        return super().is_idle and self.hole is None and not self.wants_look
+        is_busy = self._is_being_filled or self.hole is not None or self.wants_look
+        return super().is_idle and not is_busy
 
     def pass_by_others(self, target_end: int) -> None:
         """Stop if somebody else has written into the copy, and no flow copies that into the source."""

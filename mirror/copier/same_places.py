@@ -233,7 +233,11 @@ def _gone_on(
         # What others have written there comes back with the source; the lane passes it by.
         end = _own_until(work, ends, position.upstream, end, flow, target)
         standing = replace(standing, end=end)
+    # The flow back may just be copying what applications write to the copy: then this flow is told so soon.
+    may_be_original = work.is_two_way and not work.is_original
     if ends.source_written < max(position.upstream, end):
+        if may_be_original and ends.source_written >= position.upstream:
+            return _not_followed(flow, work)
         return Refused(
             f"{where} goes up to offset {max(position.upstream, end)}, and {work.source} on {flow.flow.source} ends at "
             f"{ends.source_written}: that was truncated, or somebody else writes to the copy: {_ANEW}"
@@ -247,8 +251,7 @@ def _gone_on(
         strange = _stranger(
             work, ends, position.upstream, end, flow, source, target, is_compacted=standing.is_compacted
         )
-        if strange is not None and work.is_two_way and work.copied_back is None:
-            # It may be known soon that the flow back copies it.
+        if strange is not None and may_be_original:
             return NotYet(f"{where}: {strange}")
         if strange is not None:
             return Refused(f"{where}: {strange}: {_ANEW}")

@@ -10,9 +10,11 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
-from tests.brokers.copying import leave_marker, write
+from tests.brokers.copying import leave_marker, producer_to, write
 from tests.brokers.same_offsets_both_ways import Pair
 from tests.brokers.same_offsets_killed import read
+
+_TRANSACTIONS = 400
 
 
 @pytest.fixture
@@ -68,6 +70,24 @@ def test_a_marker_of_the_applications_at_the_end_of_the_original_is_nobody_s_tru
         write(pair.home, orders, [11])
         pair.await_end(pair.away, 12)
         pair.await_copied(pair.back, 12)
+    assert read(pair.away, orders, "read_uncommitted") == read(pair.home, orders, "read_uncommitted")
+
+
+def test_short_transactions_one_after_the_other_are_copied_by_an_engine_that_keeps_up_with_them(
+    pair: Pair, unique: Callable[[str], str]
+) -> None:
+    """A marker that the engine had just written was taken for somebody else's record: the partition stopped."""
+    orders = pair.orders
+    with pair.engine():
+        pair.await_copied(pair.there, 0)
+        pair.await_copied(pair.back, 0)
+        writer = producer_to(pair.home, **{"transactional.id": unique("writer"), "linger.ms": 0})
+        writer.init_transactions(60)
+        for number in range(_TRANSACTIONS):
+            writer.begin_transaction()
+            writer.produce(orders.topic, b"%d" % number, partition=orders.partition)
+            writer.commit_transaction(60)
+        pair.await_copied(pair.there, 2 * _TRANSACTIONS)
     assert read(pair.away, orders, "read_uncommitted") == read(pair.home, orders, "read_uncommitted")
 
 

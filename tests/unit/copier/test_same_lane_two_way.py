@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.copier.same_lane import SameOffsetsLane
+from mirror.copier.same_lane import Hole, SameOffsetsLane
 from mirror.copier.standing import Standing
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
@@ -164,6 +164,29 @@ def test_a_copy_that_ends_before_where_it_did_is_looked_up_anew() -> None:
     assert lane.is_lost
 
 
+@pytest.mark.parametrize("is_two_way", [True, False])
+def test_where_the_copy_ends_while_a_hole_is_filled_says_nothing_and_is_asked_again_behind_it(is_two_way: bool) -> None:
+    """The marker that filled it was taken for what others had written, and the next record went out before its time."""
+    lane = lane_of(THERE, is_two_way=is_two_way)
+    take(lane, batch_of(0, 1))
+    lane.fetch_position = 2  # a marker
+    look(lane, 0)
+    appended(lane, 0)
+    hole = lane.hole
+    assert hole is not None
+    lane.asks()
+    lane.being_filled()
+    take(lane, batch_of(2, 1))
+    assert (lane.wants_look, lane.is_idle) == (False, False)
+    lane.looked(2)
+    assert (lane.standing.end, lane.stopped, lane.stream.can_send(float("inf"))) == (1, None, False)
+    lane.filled(hole, Standing(2, 1, False))
+    lane.looked(2)
+    assert not lane.stream.can_send(float("inf"))
+    look(lane, 2)
+    assert appended(lane, 2).base_sequence == 1
+
+
 class Topic:
     """One of the two topics: its batches, and where it ends."""
 
@@ -197,6 +220,7 @@ class Pair:
         self.topics = {"east": Topic(), "west": Topic()}
         self.lanes = {flow.source: lane_of(flow) for flow in (THERE, BACK)}
         self.asked: dict[str, int] = {}
+        self.filling: dict[str, Hole] = {}
         self.active = "east"
         self.written: list[Record] = []
 
@@ -219,10 +243,16 @@ class Pair:
         elif what == "send" and lane.stream.can_send(float("inf")):
             base = copy.append(lane.stream.take().content)
             lane.stream.answered(0, base, "")
-        elif what == "fill" and (hole := lane.hole) is not None and lane.may_fill(hole):
+        elif what == "fill" and at not in self.filling and (hole := lane.hole) is not None and lane.may_fill(hole):
             # The first look of who fills tells whether there is anything to be filled.
             assert copy.end == hole.standing.end
-            copy.end = hole.until
+            self.filling[at] = hole
+            lane.being_filled()
+        elif what == "marker arrives" and at in self.filling and copy.end < self.filling[at].until:
+            copy.end += 1
+        elif what == "filled" and at in self.filling and copy.end >= self.filling[at].until:
+            hole = self.filling.pop(at)
+            assert copy.end == hole.until
             lane.filled(hole, Standing(copy.end, hole.standing.sequence, False))
         elif what == "switch" and self.topics["east"].end == self.topics["west"].end:
             self.active = lane.work.flow.target
@@ -230,14 +260,16 @@ class Pair:
 
     def settle(self) -> None:
         for _ in range(200):
-            for what in ("fetch", "ask", "answer", "send", "fill"):
+            for what in ("fetch", "ask", "answer", "send", "fill", "marker arrives", "filled"):
                 for at in self.lanes:
                     self.take_step(what, at)
 
 
 _STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["write", "marker", "fetch", "ask", "answer", "send", "fill", "switch"]),
+        st.sampled_from(
+            ["write", "marker", "fetch", "ask", "answer", "send", "fill", "marker arrives", "filled", "switch"]
+        ),
         st.sampled_from(["east", "west"]),
     ),
     max_size=60,

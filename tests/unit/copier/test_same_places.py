@@ -9,11 +9,14 @@ from typing import Any, cast
 import pytest
 
 from mirror.copier import same_places
-from mirror.copier.resume import Ends
-from mirror.copier.work import FlowWork, PartitionWork
+from mirror.copier.placing import Bearings
+from mirror.copier.resume import Ends, NotYet, Refused
+from mirror.copier.standing import Standing
+from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka.channel import Channel
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.same_offsets.chain import producer_of
 
 FLOW, ORDERS = Flow("west", "east"), TopicPartition("orders", 0)
@@ -47,3 +50,35 @@ def test_what_others_have_written_behind_the_position_is_theirs_also_a_marker_at
     work = PartitionWork(FLOW, ORDERS, ORDERS, "id", None)
     flow, ends = cast(FlowWork, SimpleNamespace(flow=FLOW)), cast(Ends, SimpleNamespace(target_start=0))
     assert same_places._own_until(work, ends, 10, end, flow, cast(Channel, None)) == until
+
+
+@pytest.mark.parametrize(
+    ("is_two_way", "position", "copied_back", "expected"),
+    [
+        # Records come to the original before this flow has read that it is one: they are being copied.
+        (True, 0, None, NotYet),
+        # What the flow back had copied was of topics made anew since.
+        (True, 0, ("before", "before"), NotYet),
+        # What is on record as copied is not there any more, whoever writes to the copy.
+        (True, 5, None, Refused),
+        (False, 0, None, Refused),
+    ],
+)
+def test_a_copy_that_is_longer_than_its_source_is_waited_for_while_it_may_be_the_original(
+    is_two_way: bool, position: int, copied_back: tuple[str, str] | None, expected: type[NotYet | Refused]
+) -> None:
+    on_record = Position(position, position, 0, True, 0, "here", "there", same_offsets=True)
+    back = Position(0, 0, 0, True, 0, *copied_back, same_offsets=True) if copied_back is not None else None
+    work = PartitionWork(FLOW, ORDERS, ORDERS, "here", None, target_id="there", is_two_way=is_two_way, copied_back=back)
+    ends = cast(Ends, SimpleNamespace(source_start=0, source_end=3, source_written=3, target_start=0, target_end=10))
+    place = same_places._gone_on(
+        cast(FlowWork, SimpleNamespace(flow=FLOW)),
+        work,
+        Handover(on_record, (), clean=True),
+        ends,
+        Standing(10, 0, is_compacted=False),
+        cast(Bearings, SimpleNamespace(divergence=lambda *_: None)),
+        cast(Channel, None),
+        cast(Channel, None),
+    )
+    assert type(place) is expected
