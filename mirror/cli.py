@@ -19,7 +19,7 @@ from mirror.commands.changes import fence, groups, pause, resume
 from mirror.commands.invocation import BAD_USAGE, COULD_NOT_START, VERDICT_NOT_PASS
 from mirror.commands.observation import gaps, offsets, record, status, verify
 from mirror.commands.output import err, out
-from mirror.commands.recovery import failback, failover, readiness, rehearse
+from mirror.commands.recovery import failback, failover, readiness, rehearse, stranded
 from mirror.commands.replication import legacy, plan, run
 from mirror.drill.commands import app as runbook_app
 from mirror.drill.own_folder import init
@@ -50,7 +50,7 @@ app.command(
 )(legacy)
 for command in (
     *(plan, status, record, offsets, readiness, groups, pause, resume),
-    *(fence, failover, failback, rehearse, gaps, verify, bench),
+    *(fence, failover, failback, stranded, rehearse, gaps, verify, bench),
 ):
     app.command()(command)
 app.add_typer(lab_app, name="lab")

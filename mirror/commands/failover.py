@@ -53,6 +53,8 @@ class Asked:
         another run, which nobody goes on with any more.
     fences
         whether a failover denies writes to the source by ACLs.
+    makes_anew
+        whether a failback may delete topics of the old cluster, and have them made anew.
     answer_seconds
         how long each answer of a person is waited for while the run is under way.
     """
@@ -66,6 +68,7 @@ class Asked:
     takes_back: bool = False
     given_up: str | None = None
     fences: bool = False
+    makes_anew: bool = False
     answer_seconds: float = ANSWER_SECONDS
 
 
@@ -113,6 +116,7 @@ def _request(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, termi
         terminal.progress,
         asked.given_up,
         fences=asked.fences,
+        makes_anew=asked.makes_anew,
     )
 
 
@@ -211,6 +215,8 @@ class _Session:
     def stands(self, steps: Sequence[StepResult]) -> str:
         """Return where a run stands that has not passed, and how it goes on."""
         named = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
+        if isinstance(self.plan, FailbackPlan) and self.plan.anew:
+            named.append("--make-anew")
         if self.asked.applications is not None:
             named += ["--applications", str(self.asked.applications)]
         again = shlex.join(["mirror", self.planned.procedure, str(self.file), *named])
@@ -248,7 +254,10 @@ def _perform(session: _Session) -> int:
         positions = {each: position.upstream for each, position in plan.copied.positions.items()}
         return session.concluded(steps, planned.group_rows(), position_rows(positions), refusal)
     target = session.flow.source if planned.procedure == FAILBACK else session.flow.target
-    consent_typed(session.file, f"The applications move to {target}.", str(session.flow), yes=asked.yes)
+    means = f"The applications move to {target}."
+    if isinstance(plan, FailbackPlan) and plan.anew:
+        means += f" Deleted there, and made anew: {named(sorted(plan.anew))}."
+    consent_typed(session.file, means, str(session.flow), yes=asked.yes)
     with watched(waits_on(session.terminal.err, session.terminal.progress)):
         carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
     facts = {each.name: each.result.facts for each in carried}

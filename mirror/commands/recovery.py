@@ -1,7 +1,8 @@
-"""The commands of a failover: readiness, failover, failback, rehearse."""
+"""The commands of a failover: readiness, failover, failback, stranded, rehearse."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,6 +29,7 @@ from mirror.commands.arguments import (
 from mirror.commands.failover import Asked, fail_back, fail_over
 from mirror.commands.invocation import VERDICT_NOT_PASS, errors_explained, flow_meant, interruptible
 from mirror.commands.output import err, out, print_json, print_table, progress, streams
+from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
 from mirror.evidence.verdict_styles import VERDICT_STYLES
@@ -37,12 +39,15 @@ from mirror.model.flow import Flow
 from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict
 from mirror.recovery import rehearsal_rows
+from mirror.recovery.applications import Nobody
 from mirror.recovery.failover import Mode
+from mirror.recovery.procedure import Request, stranded_on
 from mirror.recovery.readiness import Readiness, judge, summed_up
 from mirror.recovery.readiness_reader import read_facts
 from mirror.recovery.rehearsal import Rehearsal, clean_up, left_behind
 from mirror.recovery.rehearsal import rehearse as carry_out
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
+from mirror.recovery.step_facts import named
 from mirror.signals import sigterm_interrupts
 from mirror.tables import MOST_ROWS, print_rows
 
@@ -128,6 +133,14 @@ def failback(
     run_directory: RunFolder = None,
     back: TakeBack = False,
     given_up: GivenUp = None,
+    makes_anew: Annotated[
+        bool,
+        typer.Option(
+            "--make-anew",
+            help="With the source's offsets under unchanged names: topics of the old cluster with records that the "
+            "standby lacks are saved, deleted, and made anew from the standby.",
+        ),
+    ] = False,
     answer_within: AnswerWithin = ANSWER_SECONDS,
     dry_run: PlanOnly = False,
     yes: Yes = False,
@@ -141,10 +154,54 @@ def failback(
     with errors_explained(file), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
         asked = Asked(
-            *(group, applications, run_directory, dry_run, yes, as_json, back, given_up), answer_seconds=answer_within
+            *(group, applications, run_directory, dry_run, yes, as_json, back, given_up),
+            makes_anew=makes_anew,
+            answer_seconds=answer_within,
         )
         code = interruptible(lambda: fail_back(settings, flow_meant(settings, flow), asked, streams()))
     raise typer.Exit(code)
+
+
+def stranded(
+    file: File,
+    flow: FlowName = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Save them in this new folder: a file of JSON lines a partition.", metavar="DIR"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Name the records that a flow's source has and its target lacks, by partition and offset; save them if asked to.
+
+    Exit code 0: there are none. 1: there are, or the source does not tell.
+    """
+    with errors_explained(file), sigterm_interrupts():
+        settings = load(file, applies_transforms=False)
+        chosen = flow_meant(settings, flow)
+        if export is not None and export.exists():
+            raise ConfigError(export, None, "--export", "is there already: name a folder that is not")
+        request = Request(settings, chosen, None, None, lambda _: Nobody(), progress)
+        source, loss = stranded_on(request)
+        saved = None
+        if export is not None and loss.lacking and loss.bound is None:
+            stretches = {each.partition: (each.start, each.end) for each in loss.lacking}
+            saved = source.save_stretches(stretches, export.absolute())
+            if problems := saved.problems():
+                raise ConfigError(export, None, "--export", named(problems))
+    verdict = Verdict.UNKNOWN if loss.bound is not None else Verdict.FAIL if loss.lacking else Verdict.PASS
+    files = [] if saved is None else [each.as_json() for each in saved.files]
+    if as_json:
+        told = {"verdict": verdict.value, "flow": str(chosen.flow), "stranded": loss.rows(), "reason": loss.bound}
+        print_json(told | {"files": files})
+    else:
+        out.print(f"{chosen.flow.target} lacks of {chosen.flow.source}: {loss}", markup=False, highlight=False)
+        if files:
+            print_rows(out, f"Saved in {export}", files)
+        out.print(Text.assemble("verdict ", (verdict.value, VERDICT_STYLES[verdict])))
+    if export is not None and saved is None and loss.bound is not None:
+        err.print(f"Nothing is saved: {loss.bound}", markup=False)
+    if verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 def rehearse(

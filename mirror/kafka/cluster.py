@@ -27,6 +27,7 @@ from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 
 _UNKNOWN_TOPIC_OR_PARTITION = 3
+_UNKNOWN_TOPIC_ID = 100
 
 
 _TOPIC_ALREADY_EXISTS = 36
@@ -238,6 +239,31 @@ class Cluster(GroupRequests):
             ItemResult(item, None if item in absent else answer.problem, existed=item not in absent)
             for item, answer in answers.items()
         ]
+
+    def delete_topics_by_id(self, ids: Mapping[str, str]) -> list[ItemResult]:
+        """Delete the topics of these names with just these ids (KIP-516); ``existed``: one was there."""
+        absent: set[str] = set()
+
+        def ask(names: Sequence[str]) -> dict[str, Answer]:
+            by_id = {topic_ids.parse(ids[name]): name for name in names}
+            response = self.send(
+                DeleteTopicsRequest(
+                    topics=[DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=each) for each in by_id],
+                    topic_names=[],
+                    timeout_ms=self._timeout_ms,
+                ),
+                self.controller_id(),
+            )
+            answers = {}
+            for each in response.responses:
+                name, is_absent = by_id[each.topic_id], each.error_code == _UNKNOWN_TOPIC_ID
+                absent.update([name] if is_absent else [])
+                answers[name] = Answer(0 if is_absent else each.error_code, each.error_message)
+                answers[name] = answers[name].needing("Delete and Describe on the topic")
+            return answers
+
+        answers = self._settle("deleting topics", ids, ask)
+        return [ItemResult(name, answer.problem, existed=name not in absent) for name, answer in answers.items()]
 
     # --- offsets -------------------------------------------------------------------------------------------------
 

@@ -12,4 +12,9 @@ def spell(topic_id: UUID | None) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
+def parse(spelt: str) -> UUID:
+    """Return the id that :func:`spell` has spelt."""
+    return UUID(bytes=base64.urlsafe_b64decode(spelt + "=="))
+
+
 NONE = spell(None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,9 +11,11 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.groups import recorder
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
-from mirror.kafka.channel import Channel
+from mirror.kafka import batch
+from mirror.kafka.batch import Header
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.log import LogWriter, holds_record
+from mirror.kafka.log import LogWriter, holds_record, read_batches
 from mirror.kafka.partition_state import active_producers
 from mirror.kafka.problems import ClusterError
 from mirror.model.counts import counted
@@ -22,18 +24,22 @@ from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
+from mirror.model.progress import Watch, nobody
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import RunReport, failover_record, no_failover_record
 from mirror.model.verdict import Verdict
+from mirror.recovery import old_topics, stranded_files
 from mirror.recovery.flow_ends import Copied, Cut, Ends, Pausing
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
+from mirror.recovery.old_topics import OldTopic
 from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, ProbeRow, probe_each, probing, wait_until_gone
 from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
 from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
 from mirror.recovery.seen_at_work import Placed, first_write, gone_on, idle_groups
 from mirror.recovery.state_followers import StateFollowers
+from mirror.recovery.stranded_files import Stranded, StrandedFile
 from mirror.same_offsets.chain import producer_of
 
 _BOOTSTRAP_MS = 5_000
@@ -54,6 +60,7 @@ class ClusterEnds:
     pattern: str = ".*"
     probe_seconds: float = PROBE_SECONDS
     detect_seconds: float = 30.0
+    progress: Callable[[], AbstractContextManager[Watch]] = lambda: nullcontext(nobody)
     followed: StateFollowers = field(default_factory=StateFollowers, compare=False, repr=False)
     probed: ProbeRow = field(default_factory=ProbeRow, compare=False, repr=False)
 
@@ -134,12 +141,90 @@ class ClusterEnds:
         with self._source() as source, closing(self._target()) as target:
             return find_rewritten(self.chosen, state, own, source, target)
 
+    def topics(self, names: Collection[str]) -> Mapping[str, OldTopic]:
+        """See `FlowEnds`."""
+        with self._old_cluster() as old:
+            return old_topics.look_at(old, names)
+
+    def save_unmatched(self, names: Collection[str], directory: Path) -> Stranded:
+        """See `FlowEnds`."""
+        topics, ends = self.topics(names), self.ends()
+        partitions = [each for each in sorted(ends.ends) if each.topic in topics]
+        _private(directory)
+        files: list[StrandedFile] = []
+        with self._source() as source, closing(self._target()) as target, self.progress() as watch:
+            for number, each in enumerate(partitions):
+                watch(f"saving what only {self.flow.source} has", number, len(partitions))
+                start, end = ends.starts[each], ends.ends[each]
+                found = stranded_files.unmatched(
+                    read_batches(source, each, start, end, read_committed=self._reads_committed),
+                    self._copies(target, each, start, end),
+                )
+                kept = (record for record in found if start <= record.offset < end)
+                files.append(stranded_files.save(directory, each, end, kept))
+        saved = Stranded(directory, tuple(topics.values()), tuple(files))
+        stranded_files.seal(saved)
+        return saved
+
+    def save_stretches(self, stretches: Mapping[TopicPartition, tuple[int, int]], directory: Path) -> Stranded:
+        """Save the records in stretches of the source's logs, but for those that the flow back has copied there.
+
+        Written is a new ``directory``, its manifest last.
+
+        Raises
+        ------
+        CorruptBatch, KafkaProblem, OSError
+            if a record cannot be read, or written.
+        """
+        back = Flow(self.flow.target, self.flow.source)
+        copied_back = {producer_of(back).producer_id, *self._state_of(back).writers}
+        topics, chosen = self.topics({each.topic for each in stretches}), sorted(stretches)
+        _private(directory)
+        files: list[StrandedFile] = []
+        with self._source() as source, self.progress() as watch:
+            for number, each in enumerate(chosen):
+                watch(f"saving what only {self.flow.source} has", number, len(chosen))
+                start, end = stretches[each]
+                found = (
+                    record
+                    for content, header in read_batches(source, each, start, end, read_committed=self._reads_committed)
+                    if header.record_count and header.producer_id not in copied_back
+                    for record in batch.records(content)
+                    if start <= record.offset < end
+                )
+                files.append(stranded_files.save(directory, each, end, found))
+        saved = Stranded(directory, tuple(topics.values()), tuple(files))
+        stranded_files.seal(saved)
+        return saved
+
+    def close_topics(self, topics: Collection[OldTopic]) -> None:
+        """See `FlowEnds`."""
+        with self._old_cluster() as old:
+            old_topics.close(old, topics)
+
+    def open_topics(self, topics: Collection[OldTopic]) -> None:
+        """See `FlowEnds`."""
+        with self._old_cluster() as old:
+            old_topics.open_again(old, topics)
+
+    def delete_topics(self, topics: Collection[OldTopic]) -> None:
+        """See `FlowEnds`."""
+        with self._old_cluster() as old:
+            old_topics.delete(old, topics)
+
+    def create_topics(self, topics: Collection[OldTopic]) -> None:
+        """See `FlowEnds`."""
+        with Cluster.connect(self.settings.clusters[self.flow.target]) as standby:
+            copies = standby.topics([self.copy_of(each.name) for each in topics])
+        counts = {name: len(copy.partitions) for name, copy in copies.items()}
+        with self._old_cluster() as old:
+            old_topics.create(old, topics, counts)
+
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
-        committed = self.chosen.isolation_level == "read_committed"
         # What was copied from the target to the same offsets, the target has.
         copied_back = [producer_of(Flow(self.flow.target, self.flow.source)).producer_id]
-        return self._holding(stretches, read_committed=committed, but_for=copied_back)
+        return self._holding(stretches, read_committed=self._reads_committed, but_for=copied_back)
 
     def written_by_others(
         self, stretches: Mapping[TopicPartition, tuple[int, int]]
@@ -291,6 +376,22 @@ class ClusterEnds:
         """See `FlowEnds`."""
         self._record(no_failover_record(run))
 
+    @property
+    def _reads_committed(self) -> bool:
+        return self.chosen.isolation_level == "read_committed"
+
+    def _copies(
+        self, target: Channel, partition: TopicPartition, start: int, end: int
+    ) -> Iterator[tuple[memoryview, Header]]:
+        """Return the batches of a copy with the source's offsets that lie at these offsets; none if it has none."""
+        copy = TopicPartition(self.copy_of(partition.topic), partition.partition)
+        (starts, lacking), (ends, _) = (target.find_offsets([copy], at) for at in (EARLIEST, LATEST))
+        if copy in lacking:
+            return
+        start, end = max(start, starts[copy]), min(end, ends[copy])
+        if start < end:
+            yield from read_batches(target, copy, start, end)
+
     def _known(self) -> Known:
         state = self._state()
         return Known(state.source_brokers, state.source_id)
@@ -312,6 +413,9 @@ class ClusterEnds:
     def _state_of(self, flow: Flow) -> FlowState:
         return self.followed.state(self.settings.clusters, flow)
 
+    def _old_cluster(self) -> Cluster:
+        return Cluster.connect(self.settings.clusters[self.flow.source])
+
     def _target(self) -> Channel:
         return Channel(self.flow.target, self.settings.clusters[self.flow.target].client, bootstrap_ms=_BOOTSTRAP_MS)
 
@@ -320,6 +424,12 @@ class ClusterEnds:
         client = self.settings.clusters[self.flow.source].client
         with closing(Channel(self.flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
             yield channel
+
+
+def _private(directory: Path) -> None:
+    """Make a new folder for records, which others on the machine are not to read."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700)
 
 
 def _troubles(run: RunReport | None) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirror.evidence.facts import Json
@@ -12,9 +12,10 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.verdict import Verdict
 from mirror.recovery.denying import Denying, admit_step
-from mirror.recovery.failover import Loss, by_hand_of, cannot_drain, copies_again, loss_of, naming
+from mirror.recovery.failover import Lacking, Loss, by_hand_of, cannot_drain, copies_again, loss_of, naming
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.making_anew import await_made_anew, copied_anew, made_anew, make_anew_step, save_step
 from mirror.recovery.move import GROUPS, Move, told_of, with_unsure
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.step_facts import named
@@ -33,6 +34,8 @@ class FailbackPlan:
         of groups, from the standby home, as things stand; None if a run that is taken up has moved them already.
     stranded
         what the old cluster had acknowledged and the standby lacks.
+    anew
+        the topics of the old cluster that are deleted, and made anew from the standby.
     refusal
         why the run must not begin; None: it may.
     """
@@ -43,23 +46,27 @@ class FailbackPlan:
     stranded: Loss
     refusal: str | None
     notes: tuple[str, ...]
+    anew: frozenset[str] = frozenset()
 
 
-def steps_home(move: Move, forward: FlowEnds, denying: Denying | None = None) -> tuple[Step, ...]:
+def steps_home(
+    move: Move, forward: FlowEnds, denying: Denying | None = None, anew: Collection[str] = ()
+) -> tuple[Step, ...]:
     """Return the steps of a run.
 
     ``move`` goes along the flow home, ``forward`` is the flow that was failed over; ``denying`` has denied writes to
-    its source, None if nothing has.
+    its source, None if nothing has; ``anew`` are the topics there that are made anew.
     """
     admitted = () if denying is None else (admit_step(forward.flow.source, denying, move.unless_given_up),)
     # Under unchanged names the flow home writes to the very topics that are denied.
     shares = forward.copy_of("orders") == "orders"
     return (
         move.begin(),
-        _returned(forward),
+        _returned(move, forward),
         _stranded(move, forward),
+        *((save_step(move, forward, anew), make_anew_step(move, forward, anew)) if anew else ()),
         *(admitted if shares else ()),
-        _mirrored_home(move),
+        _mirrored_home(move, forward, anew),
         move.stop(),
         move.fence(),
         move.drain(),
@@ -78,9 +85,17 @@ def steps_home(move: Move, forward: FlowEnds, denying: Denying | None = None) ->
 
 
 def look_home(
-    move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN, denying: Denying | None = None
+    move: Move,
+    forward: FlowEnds,
+    progress: Progress = NOT_BEGUN,
+    denying: Denying | None = None,
+    *,
+    makes_anew: bool = False,
 ) -> FailbackPlan:
     """Plan a run, or the rest of it: look at both ends and change nothing.
+
+    ``makes_anew``: whether topics of the old cluster may be deleted that hold other records than the standby at the
+    same offsets.
 
     Raises
     ------
@@ -99,17 +114,25 @@ def look_home(
         and _FORWARD_AGAIN not in progress.proven
     ):
         refusal = f"{forward.flow} is not failed over, by what is on record on {forward.flow.target}"
-    stranded = loss_of(forward, _alike(record, move.ends.copied()), ask_source=True)
-    refusal = refusal or _differs(forward, record, stranded) or _not_as_it_was(forward, record)
-    found = forward.rewritten() if refusal is None else Rewritten()
+    before = made_anew(move.directory, forward)
+    stranded = loss_of(forward, alike(record, move.ends.copied()), ask_source=True)
+    # Behind the point of no return applications write there again, and the flow that copies that is still cut.
+    differing = [] if progress.is_beyond_return else _differing(forward, record, stranded)
+    anew = before | ({each.partition.topic for each in differing} if makes_anew else set())
+    if not makes_anew:
+        refusal = refusal or _differs(forward, differing)
+    others = before | copied_anew(record, move.ends.copied(), forward)
+    refusal = refusal or _not_as_it_was(forward, record, others)
+    found = _but_for(forward.rewritten(), others) if refusal is None else Rewritten()
     if found.differences:
         refusal = _refused(forward, found)
     if refusal is None and not progress.begun:
-        refusal = cannot_drain(move.ends, move.ends.copied(), is_resumed=True)
+        refusal = cannot_drain(move.ends, _without_stops(move.ends.copied(), anew), is_resumed=True)
     moves = None if GROUPS in progress.proven or refusal is not None else move.ends.plan_groups(ask_source=True)
     unsure = move.unsure(moves, move.ends.copied()) if moves is not None else []
     notes = (
         naming(forward),
+        *_anew_told(move, forward, anew - before),
         f"{forward.flow} stays paused until the applications are home; then both flows copy",
         *by_hand_of(forward.flow, record),
         *unsure,
@@ -119,7 +142,7 @@ def look_home(
         ),
     )
     return FailbackPlan(
-        with_unsure(steps_home(move, forward, denying), unsure), record, moves, stranded, refusal, notes
+        with_unsure(steps_home(move, forward, denying, anew), unsure), record, moves, stranded, refusal, notes, anew
     )
 
 
@@ -128,13 +151,15 @@ def done_of(record: Copied) -> FailoverEntry | None:
     return next((each for each in record.failovers if each.phase is Phase.DONE), None)
 
 
-def _returned(forward: FlowEnds) -> Step:
+def _returned(move: Move, forward: FlowEnds) -> Step:
     source = forward.flow.source
 
     def act(_: Known) -> Result:
-        if problem := _not_as_it_was(forward, forward.copied()):
+        record = forward.copied()
+        others = made_anew(move.directory, forward) | copied_anew(record, move.ends.copied(), forward)
+        if problem := _not_as_it_was(forward, record, others):
             return Result(Verdict.FAIL, problem)
-        found = forward.rewritten()
+        found = _but_for(forward.rewritten(), others)
         if found.differences:
             return Result(Verdict.FAIL, _refused(forward, found))
         count = len(forward.ends().ends)
@@ -155,7 +180,7 @@ def _stranded(move: Move, forward: FlowEnds) -> Step:
     source, target = forward.flow.source, forward.flow.target
 
     def act(_: Known) -> Result:
-        loss = loss_of(forward, _alike(forward.copied(), move.ends.copied()), ask_source=True)
+        loss = loss_of(forward, alike(forward.copied(), move.ends.copied()), ask_source=True)
         if loss.bound is not None:
             return Result(Verdict.FAIL, f"what only {source} has cannot be told: {loss.bound}")
         facts: dict[str, Json] = {"stranded": loss.rows()}
@@ -164,11 +189,12 @@ def _stranded(move: Move, forward: FlowEnds) -> Step:
     return Step("stranded", f"state what {source} had acknowledged and {target} lacks", act)
 
 
-def _mirrored_home(move: Move) -> Step:
+def _mirrored_home(move: Move, forward: FlowEnds, anew: Collection[str]) -> Step:
     flow = move.flow
 
     def act(_: Known) -> Result:
         said = copies_again(move.ends)
+        said += await_made_anew(move, forward, anew)
         detail = move.await_copy(dict(move.ends.ends().ends))
         return Result(Verdict.PASS, f"{said}; {detail}, as of when this step began")
 
@@ -194,7 +220,7 @@ def _finished(forward: FlowEnds, own: str) -> Step:
     return Step("finish", f"take the failover off the record on {forward.flow.target}", act)
 
 
-def _alike(record: Copied, home: Copied) -> Copied:
+def alike(record: Copied, home: Copied) -> Copied:
     """Return what is on record of the flow that was failed over, gone on with to where both clusters have the same.
 
     What the flow home has copied to the same offsets of the same topic is on both.
@@ -212,27 +238,55 @@ def _alike(record: Copied, home: Copied) -> Copied:
     return replace(record, positions={each: reached(each, position) for each, position in record.positions.items()})
 
 
-def _differs(forward: FlowEnds, record: Copied, stranded: Loss) -> str | None:
-    """Return why copies with the source's offsets under unchanged names cannot be led home; None: they can.
+def _differing(forward: FlowEnds, record: Copied, stranded: Loss) -> list[Lacking]:
+    """Return what only the old cluster has of copies with its offsets under unchanged names.
 
-    What the old cluster alone has lies at offsets at which the standby may have others: neither topic can be a copy of
-    the other any more, and one of them is to be made anew.
+    It lies at offsets at which the standby may have other records: neither topic can be a copy of the other any more.
     """
-    source, target = forward.flow.source, forward.flow.target
     concerned = {each.topic for each, position in record.positions.items() if position.same_offsets}
     lacking = [each for each in stranded.lacking if each.partition.topic in concerned]
-    differing = sorted(str(each) for each in lacking if forward.copy_of(each.partition.topic) == each.partition.topic)
+    return [each for each in lacking if forward.copy_of(each.partition.topic) == each.partition.topic]
+
+
+def _differs(forward: FlowEnds, differing: Sequence[Lacking]) -> str | None:
+    """Return why copies under unchanged names cannot be led home as they are; None: all can be."""
+    source, target = forward.flow.source, forward.flow.target
     if not differing:
         return None
     return (
         f"the copies on {target} have the offsets of {source} under unchanged names, and {target} may have other "
-        f"records at the offsets that only {source} has: {named(differing)}. Save these (mirror stranded), delete the "
-        f"topics on {source}, and {target}->{source} makes them anew, without them; then lead home"
+        f"records at the offsets that only {source} has: {named(sorted(map(str, differing)))}. With --make-anew these "
+        f"are saved in the run's directory, the topics on {source} are deleted, and {target}->{source} makes them anew "
+        "with every record at its offset"
     )
 
 
-def _not_as_it_was(forward: FlowEnds, record: Copied) -> str | None:
-    """Return why the old cluster is not the one that was left; None: it is."""
+def _anew_told(move: Move, forward: FlowEnds, anew: Collection[str]) -> tuple[str, ...]:
+    """Return what becomes of the topics that are made anew, and of the positions of groups in them."""
+    if not anew:
+        return ()
+    source, target = forward.flow.source, forward.flow.target
+    told = f"{named(sorted(anew))} on {source}: deleted, and made anew from {target}; what only {source} has is saved "
+    told += f"in {move.directory} before, and in neither topic then; groups that are not moved lose their positions"
+    return (told,)
+
+
+def _without_stops(home: Copied, anew: Collection[str]) -> Copied:
+    """Return what is on record of the flow home, but for why it copies nothing into topics that are made anew."""
+    return replace(home, stops={each: why for each, why in home.stops.items() if each.topic not in anew})
+
+
+def _but_for(found: Rewritten, anew: Collection[str]) -> Rewritten:
+    """Return what is not what was copied, but for topics made anew."""
+    return replace(
+        found,
+        differences={each: why for each, why in found.differences.items() if each.topic not in anew},
+        unknown={each: why for each, why in found.unknown.items() if each.topic not in anew},
+    )
+
+
+def _not_as_it_was(forward: FlowEnds, record: Copied, anew: Collection[str]) -> str | None:
+    """Return why the old cluster is not the one that was left, but for topics made anew; None: it is."""
     source, found = forward.flow.source, forward.ends()
     if record.source_id and found.cluster_id != record.source_id:
         return (
@@ -242,7 +296,7 @@ def _not_as_it_was(forward: FlowEnds, record: Copied) -> str | None:
     short = [
         f"{each} ends at {found.ends.get(each, 0)}, and was copied up to {position.upstream}"
         for each, position in record.positions.items()
-        if found.ends.get(each, 0) < position.upstream
+        if found.ends.get(each, 0) < position.upstream and each.topic not in anew
     ]
     if short:
         return f"{source} lacks records that {forward.flow.target} has, so its groups cannot go home: {named(short)}"

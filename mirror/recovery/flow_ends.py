@@ -15,11 +15,13 @@ from mirror.model.placement import Placement
 from mirror.model.position import Position
 from mirror.model.verdict import Verdict
 from mirror.recovery.group_moves import GroupMoves, MovePlan
+from mirror.recovery.old_topics import OldTopic
 from mirror.recovery.probing import Gone
 from mirror.recovery.recent_writers import Writers
 from mirror.recovery.remaining import Remaining
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.seen_at_work import Placed
+from mirror.recovery.stranded_files import Stranded
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,33 @@ class FlowEnds(Protocol):
 
     def rewritten(self) -> Rewritten:
         """Compare what was copied of the source with what it has there now."""
+        ...
+
+    def topics(self, names: Collection[str]) -> Mapping[str, OldTopic]:
+        """Return what those of these topics of the source are like that are there."""
+        ...
+
+    def save_unmatched(self, names: Collection[str], directory: Path) -> Stranded:
+        """Save what the source has of topics, and their copies with its offsets do not have at the same offset.
+
+        Written is a new ``directory``, its manifest last; also raises `OSError` and `CorruptBatch`.
+        """
+        ...
+
+    def close_topics(self, topics: Collection[OldTopic]) -> None:
+        """Have the source refuse whatever is produced to these topics."""
+        ...
+
+    def open_topics(self, topics: Collection[OldTopic]) -> None:
+        """Take back what :meth:`close_topics` did, of those that are still there."""
+        ...
+
+    def delete_topics(self, topics: Collection[OldTopic]) -> None:
+        """Delete these topics on the source, by their ids."""
+        ...
+
+    def create_topics(self, topics: Collection[OldTopic]) -> None:
+        """Create these topics on the source as they were, with at least as many partitions as on the target."""
         ...
 
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:

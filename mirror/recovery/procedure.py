@@ -24,8 +24,8 @@ from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.denying import RECORD as DENIED
 from mirror.recovery.denying import AclDenying, denied_topics, is_here
 from mirror.recovery.engine_pausing import EnginePausing
-from mirror.recovery.failback import FailbackPlan, look_home, steps_home
-from mirror.recovery.failover import FailoverPlan, Mode, look_ahead, steps_of
+from mirror.recovery.failback import FailbackPlan, alike, look_home, steps_home
+from mirror.recovery.failover import FailoverPlan, Loss, Mode, look_ahead, loss_of, steps_of
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.migration import Migration, Word, groups_to_move, kept_groups
 from mirror.recovery.move import Move, Times
@@ -65,6 +65,8 @@ class Request:
         compares a flow's copies with their sources; None: this process does.
     fences
         whether a failover denies writes to the source by ACLs.
+    makes_anew
+        whether a failback may delete topics of the source that hold other records than the target at the same offsets.
     words
         of which groups of a migration somebody has said that they are at work on the new cluster.
     """
@@ -78,6 +80,7 @@ class Request:
     given_up: str | None = None
     verify: Callable[[FlowSettings], Equivalence] | None = None
     fences: bool = False
+    makes_anew: bool = False
     words: Mapping[str, Word] = field(default_factory=dict)
 
     @property
@@ -277,10 +280,27 @@ def plan_failback(request: Request) -> Procedure:
     denying = _denied_before(request, forward, run)
     entry = FailoverEntry(run.run, FAILBACK, Phase.RETURNING, run.where, now_ms(), _fences_of(denying))
     move = _move(request, home_ends, forward, entry, run, is_planned=True)
-    plan = look_home(move, forward, _progress(run), denying)
-    return Procedure(
-        FAILBACK, request.flow, FAILBACK, run, plan, move, lambda agreed: steps_home(agreed, forward, denying)
-    )
+    plan = look_home(move, forward, _progress(run), denying, makes_anew=request.makes_anew)
+
+    def steps(agreed: Move) -> tuple[Step, ...]:
+        return steps_home(agreed, forward, denying, plan.anew)
+
+    return Procedure(FAILBACK, request.flow, FAILBACK, run, plan, move, steps)
+
+
+def stranded_on(request: Request) -> tuple[ClusterEnds, Loss]:
+    """Return what the source of a flow has and its target lacks, and whom to have it saved by.
+
+    Raises
+    ------
+    KafkaProblem
+        if the target does not answer.
+    """
+    forward, home = _ends(request, request.chosen, _ALL, awaits_open_ends=True), request.back
+    record = forward.copied()
+    if home is not None:
+        record = alike(record, _ends(request, home, _ALL, awaits_open_ends=True).copied())
+    return forward, loss_of(forward, record, ask_source=True)
 
 
 def plan_migration(request: Request) -> MigrationProcedure:
@@ -387,7 +407,7 @@ def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_en
         return found.verdict, "; ".join((said, *filter(None, (named(wrong), named(unchecked)))))
 
     pausing = EnginePausing(settings, awaits_open_ends)
-    return ClusterEnds(settings, chosen, pausing, compare, groups, _PROBE_SECONDS)
+    return ClusterEnds(settings, chosen, pausing, compare, groups, _PROBE_SECONDS, progress=request.progress)
 
 
 def _verified_here(request: Request) -> Callable[[FlowSettings], Equivalence]:

@@ -83,14 +83,14 @@ class Pair:
         (found,) = (each for each in status_of(self.file) if each["flow"] == str(flow))
         return found
 
-    def await_copied(self, flow: Flow, upstream: int) -> None:
-        """Wait until a flow has told that it has copied, or passed by, all up to an offset, and is not stopped."""
+    def await_copied(self, flow: Flow, *upstream: int) -> None:
+        """Wait until a flow has told that it has copied, or passed by, all up to these offsets, and is not stopped."""
         wait_until(
             lambda: self.status(flow),
             f"{flow} to be at {upstream}",
             timeout_seconds=PATIENCE_SECONDS,
             until=lambda found: (
-                [(upstream, None)]
+                [(each, None) for each in upstream]
                 == [
                     (each["upstream_next"], each["stopped"])
                     for each in found["partitions"]

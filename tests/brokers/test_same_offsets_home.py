@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
+from tests.brokers.command import mirror
 from tests.brokers.copying import write
 from tests.brokers.same_offsets_both_ways import PATIENCE_SECONDS, Pair, commit, committed, delete
 from tests.brokers.same_offsets_killed import read
@@ -57,3 +60,80 @@ def test_after_a_failover_with_a_stranded_tail_the_old_topic_is_made_anew_with_e
         pair.await_end(pair.away, 20)
         assert read(pair.away, orders, "read_uncommitted") == read(pair.home, orders, "read_uncommitted")
         assert len(read(pair.away, orders, "read_uncommitted")) == 20
+
+
+def test_a_failback_saves_what_is_stranded_makes_the_topic_anew_and_leads_home(
+    east: Cluster,
+    settings_of: Callable[[str], ClusterSettings],
+    unique: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    """One of two partitions holds other records than the standby; the other one only more on the standby."""
+    one, two = (unique(each).replace("-", "") for each in ("shop", "safe"))
+    orders = TopicPartition(unique("orders"), 0)
+    more = TopicPartition(orders.topic, 1)
+    pair = Pair(dict(settings_of("east").client), dict(settings_of("west").client), orders, (one, two), tmp_path)
+    group, run = f"{orders.topic}-reader", tmp_path / "run"
+    east.create_topics([NewTopic(orders.topic, 2, 1, {"segment.bytes": "7654321", "max.message.bytes": "2000000"})])
+    before = east.topics([orders.topic])[orders.topic].topic_id
+    write(pair.home, orders, range(10))
+    write(pair.home, more, range(5))
+    with pair.engine():
+        pair.await_end(pair.away, 10)
+        for flow in (pair.there, pair.back):
+            pair.await_copied(flow, 10, 5)
+
+    def command(what: str, *options: str) -> tuple[int, str, str]:
+        done = mirror(what, str(pair.file), "--flow", str(pair.there), *options, timeout_seconds=400)
+        return done.returncode, done.stdout, " ".join(done.stderr.split())
+
+    code, out, err = command("failover", "--mode", "cut-off", "--run-directory", str(run), "--yes", "--json")
+    assert (code, json.loads(out)["verdict"]) == (1, "UNKNOWN"), err
+    write(pair.home, orders, [98, 99])  # stranded
+    write(pair.away, orders, range(10, 15))
+    write(pair.away, more, range(5, 7))
+    commit(pair.away, group, orders, 12)
+    kept = tmp_path / "kept"
+    code, out, err = command("stranded", "--json", "--export", str(kept))
+    told = json.loads(out)
+    assert (code, told["verdict"], told["reason"]) == (1, "FAIL", None), err
+    assert told["stranded"] == [{"topic": orders.topic, "partition": 0, "from": 10, "to": 12}]
+    assert [each["records"] for each in told["files"]] == [2]
+    by_hand = (kept / f"{orders}.jsonl").read_text()
+    assert command("stranded", "--export", str(kept))[0] == 2
+    with pair.engine():
+        pair.await_reason(pair.back, "with records that")
+        how = ("--run-directory", str(run), "--yes", "--json")
+        code, _, err = command("failback", *how)
+        assert (code, "--make-anew" in err, f"{orders}: 2 offsets, from 10 to 11" in err) == (2, True, True), err
+        code, out, err = command("failback", *how, "--make-anew", "--dry-run")
+        assert code == 0, err
+        assert east.topics([orders.topic])[orders.topic].topic_id == before
+
+        code, out, err = command("failback", *how, "--make-anew")
+        told = json.loads(out)
+        failed = [(each["name"], each["detail"]) for each in told["steps"] if each["verdict"] == "FAIL"]
+        assert (code, told["verdict"], failed) == (1, "UNKNOWN", []), (
+            err
+        )  # of the applications nobody has said anything
+        (saved,) = (run / "failback").glob("stranded-*")
+        lines = [json.loads(line) for line in (saved / f"{orders}.jsonl").read_text().splitlines()]
+        assert [(each["offset"], base64.b64decode(each["value"])) for each in lines] == [
+            (10, b"value 98"),
+            (11, b"value 99"),
+        ]
+        assert (saved / f"{orders}.jsonl").read_text() == by_hand
+        assert (saved / f"{more}.jsonl").read_text() == ""
+        assert east.topics([orders.topic])[orders.topic].topic_id != before
+        configs = {each.name: each.value for each in east.topic_configs([orders.topic])[orders.topic]}
+        assert (configs["segment.bytes"], configs["max.message.bytes"]) == ("7654321", "2000000")
+        assert committed(pair.home, group, orders) == 12
+        code, out, _ = command("stranded")
+        assert (code, "nothing is missing" in " ".join(out.split())) == (0, True), out
+        # Home again, and the standby follows.
+        write(pair.home, orders, range(15, 20))
+        pair.await_end(pair.away, 20)
+        for each, count in ((orders, 20), (more, 7)):
+            at_home, away = (read(client, each, "read_uncommitted") for client in (pair.home, pair.away))
+            assert at_home == away
+            assert len(at_home) == count

@@ -845,7 +845,28 @@ def test_there_is_no_way_home_where_both_clusters_may_have_other_records_at_the_
     assert (
         "west may have other records at the offsets that only east has: orders-0: 2 offsets, from 10 to 11" in refusal
     )
-    assert "delete the topics on east, and west->east makes them anew" in refusal
+    assert "With --make-anew these are saved in the run's directory, the topics on east are deleted" in refusal
+
+
+def test_a_way_home_that_was_killed_when_applications_write_there_again_is_gone_on_with(tmp_path: Path) -> None:
+    """What they have written since is copied only at the end: it was called stranded, and the run refused for good."""
+    world, directory = World(), tmp_path / "home"
+    performed(world, tmp_path / "there")
+    world.written[EAST] = world.written[WEST] = world.copied[WEST] = 14
+
+    def home() -> Sequence[Step]:
+        move = replace(move_home(world, directory), ends=SameOffsets(world, HOME.flow))
+        return steps_home(move, SameOffsets(world, THERE.flow))
+
+    directory.mkdir()
+    journal = Journal(directory / "journal.jsonl")
+    started = [each.name for each in home()].index("start") + 1
+    carry_out(home()[:started], journal, goes_back=True)
+    assert world.at_work == {EAST}
+    world.written[EAST] += 5
+    move = replace(move_home(world, directory), ends=SameOffsets(world, HOME.flow))
+    plan = look_home(move, SameOffsets(world, THERE.flow), Progress.of(journal.read().entries), makes_anew=True)
+    assert (plan.refusal, plan.anew) == (None, set())
 
 
 def test_a_group_that_was_set_ahead_on_the_standby_is_named_in_the_plan_home_and_is_no_pass(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mirror.control.group_view import TranslatedPosition
 from mirror.control.groups import GroupAction, GroupDecision
+from mirror.kafka.batch import Record
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
@@ -22,10 +23,12 @@ from mirror.recovery.flow_ends import Copied, Cut, Ends
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.move import Move, Times
+from mirror.recovery.old_topics import OldTopic
 from mirror.recovery.probing import Gone, StillThere
 from mirror.recovery.recent_writers import Writers
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.seen_at_work import Placed
+from mirror.recovery.stranded_files import Stranded, save, seal
 from tests.unit.config.files import flows_of
 
 EAST, WEST = "east", "west"
@@ -60,6 +63,11 @@ class World:
     refused: tuple[Unmoved, ...] = ()
     verdict: Verdict = Verdict.PASS
     open_transactions: tuple[str, ...] = ()
+    # The topic of east: the id it has, None while it is deleted, and whether what is produced to it is refused.
+    east_topic: str | None = "id here"
+    is_closed: bool = False
+    is_written_while_closed: bool = False
+    saved: list[Path] = field(default_factory=list)
     is_probing: bool = False
     planned_while_probing: list[bool] = field(default_factory=list)
     # Who shows nothing of being at work where it was moved to, and whether a write is seen there.
@@ -138,6 +146,46 @@ class StandInEnds:
     ) -> Mapping[TopicPartition, tuple[int, int]]:
         self.world.call()
         return {} if self.world.is_copied_back else stretches
+
+    def topics(self, names: Collection[str]) -> Mapping[str, OldTopic]:
+        self.world.call()
+        now = self.world.east_topic if self.flow == THERE.flow else "id there"
+        return {} if now is None else {name: OldTopic(name, now, 1, 1, {}) for name in names if name == ORDERS.topic}
+
+    def save_unmatched(self, names: Collection[str], directory: Path) -> Stranded:
+        assert self.world.east_topic == "id here", "what is made anew has nothing that is to be saved"
+        topics = self.topics(names)
+        directory.mkdir()
+        records = [Record(number, 0, None, b"", (), -1) for number in range(10, self.world.written[EAST])]
+        file = save(directory, ORDERS, self.world.written[EAST], records)
+        self.world.call()
+        saved = Stranded(directory, tuple(topics.values()), (file,))
+        seal(saved)
+        self.world.saved.append(directory)
+        self.world.call("save")
+        return saved
+
+    def close_topics(self, topics: Collection[OldTopic]) -> None:
+        self.world.is_closed = True
+        if self.world.is_written_while_closed:
+            self.world.written[EAST] += 1
+        self.world.call("close")
+
+    def open_topics(self, topics: Collection[OldTopic]) -> None:
+        self.world.is_closed = self.world.is_closed and not topics
+        self.world.call("open")
+
+    def delete_topics(self, topics: Collection[OldTopic]) -> None:
+        assert self.world.is_closed
+        assert self.world.saved, "nothing is deleted that is not saved"
+        assert [each.topic_id for each in topics] == ["id here"]
+        self.world.east_topic, self.world.is_closed = None, False
+        self.world.written[EAST] = self.world.copied[EAST] = 0
+        self.world.call("delete")
+
+    def create_topics(self, topics: Collection[OldTopic]) -> None:
+        self.world.east_topic = self.world.east_topic or "id anew"
+        self.world.call("create")
 
     def open_transactions(self) -> Sequence[str]:
         self.world.call()

@@ -1,0 +1,153 @@
+"""Topics of the old cluster that are made anew: closed for writes, deleted, and created as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mirror.kafka.answers import ItemResult
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import ConfigChange, NewTopic
+from mirror.kafka.problems import ClusterError
+
+_MOST_BYTES = "max.message.bytes"
+# No batch is as small: brokers refuse every one (MESSAGE_TOO_LARGE), whoever sends it.
+_CLOSED = "0"
+_SET_FOR_TOPIC = "DYNAMIC_TOPIC_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class OldTopic:
+    """What a topic is like; ``configs`` are the settings that are set for it alone."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether brokers refuse whatever is produced to it."""
+        return self.configs.get(_MOST_BYTES) == _CLOSED
+
+    @property
+    def open_configs(self) -> dict[str, str]:
+        """Return its settings but for what closes it, which a run whose directory is lost may have left."""
+        return {name: value for name, value in self.configs.items() if (name, value) != (_MOST_BYTES, _CLOSED)}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form that `of_json` reads."""
+        return {
+            "topic": self.name,
+            "topic_id": self.topic_id,
+            "partitions": self.partitions,
+            "replication_factor": self.replication_factor,
+            "configs": dict(self.configs),
+        }
+
+    @classmethod
+    def of_json(cls, row: Mapping[str, Any]) -> OldTopic:
+        """Read what `as_json` has written."""
+        return cls(row["topic"], row["topic_id"], row["partitions"], row["replication_factor"], row["configs"])
+
+
+def look_at(cluster: Cluster, names: Collection[str]) -> dict[str, OldTopic]:
+    """Return what those of the topics are like that are there.
+
+    Raises
+    ------
+    ClusterError
+        if the cluster does not tell.
+    """
+    topics = cluster.topics(names)
+    configs = cluster.topic_configs(topics)
+    for name, why in (topics.problems | configs.problems).items():
+        raise ClusterError(cluster.alias, f"looking at the topic {name}", why)
+    return {
+        name: OldTopic(
+            name,
+            topic.topic_id,
+            len(topic.partitions),
+            len(topic.partitions[0].replicas),
+            {each.name: each.value or "" for each in configs[name] if each.source == _SET_FOR_TOPIC},
+        )
+        for name, topic in topics.items()
+    }
+
+
+def close(cluster: Cluster, topics: Collection[OldTopic]) -> None:
+    """Have brokers refuse whatever is produced to these topics.
+
+    Raises
+    ------
+    ClusterError
+        if that is refused.
+    """
+    change = ConfigChange(set={_MOST_BYTES: _CLOSED})
+    _require(cluster, "closing", cluster.alter_configs({each.name: change for each in topics}))
+
+
+def open_again(cluster: Cluster, topics: Collection[OldTopic]) -> None:
+    """Take back what :func:`close` did, of those that are still there.
+
+    Raises
+    ------
+    ClusterError
+        if that is refused.
+    """
+    there = look_at(cluster, [each.name for each in topics])
+    closed = [
+        each
+        for each in topics
+        if (now := there.get(each.name)) is not None and now.topic_id == each.topic_id and now.is_closed
+    ]
+    _require(cluster, "opening", cluster.alter_configs({each.name: _as_before(each) for each in closed}))
+
+
+def delete(cluster: Cluster, topics: Collection[OldTopic]) -> None:
+    """Delete the topics with just these ids; one that is gone is no problem.
+
+    Raises
+    ------
+    ClusterError
+        if that is refused.
+    """
+    _require(cluster, "deleting", cluster.delete_topics_by_id({each.name: each.topic_id for each in topics}))
+
+
+def create(cluster: Cluster, topics: Collection[OldTopic], partitions: Mapping[str, int]) -> None:
+    """Create the topics as they were, with as many partitions as their copies, if those have more.
+
+    An engine may have created one first: then it gets their settings.
+
+    Raises
+    ------
+    ClusterError
+        if that is refused.
+    """
+    counts = {each.name: max(each.partitions, partitions.get(each.name, 0)) for each in topics}
+    new = [NewTopic(each.name, counts[each.name], each.replication_factor, each.open_configs) for each in topics]
+    created = cluster.create_topics(new)
+    _require(cluster, "creating", created)
+    existed = [each for each, result in zip(topics, created, strict=True) if result.existed]
+    if not existed:
+        return
+    now = look_at(cluster, [each.name for each in existed])
+    smaller = {name: counts[name] for name, topic in now.items() if topic.partitions < counts[name]}
+    _require(cluster, "adding partitions to", cluster.grow_partitions(smaller))
+    changes = {each.name: ConfigChange(set=each.open_configs) for each in existed if each.open_configs}
+    _require(cluster, "setting", cluster.alter_configs(changes))
+
+
+def _as_before(topic: OldTopic) -> ConfigChange:
+    if _MOST_BYTES in topic.open_configs:
+        return ConfigChange(set={_MOST_BYTES: topic.configs[_MOST_BYTES]})
+    return ConfigChange(delete=(_MOST_BYTES,))
+
+
+def _require(cluster: Cluster, doing: str, results: Sequence[ItemResult]) -> None:
+    for each in results:
+        if each.problem is not None:
+            raise ClusterError(cluster.alias, f"{doing} the topic {each.item}", each.problem)

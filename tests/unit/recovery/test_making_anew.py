@@ -1,0 +1,199 @@
+"""The way home of topics that hold other records than the standby at the same offsets: saved, deleted, made anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from mirror.evidence.journal import Journal
+from mirror.model.failover import Phase
+from mirror.model.verdict import Verdict, worst
+from mirror.recovery.failback import FailbackPlan, look_home, steps_home
+from mirror.recovery.flow_ends import Copied, Ends
+from mirror.recovery.making_anew import made_anew
+from mirror.recovery.rewritten import Rewritten
+from mirror.recovery.steps import Progress, StepResult, carry_out, take_back
+from mirror.recovery.stranded_files import saved_in
+from tests.unit.recovery.world import EAST, ENTRY, HOME, ORDERS, THERE, WEST, Killed, StandInEnds, World, move_home
+
+
+@dataclass(frozen=True)
+class SameOffsets(StandInEnds):
+    """Copies with the source's offsets under unchanged names, of which the old cluster has more than the standby."""
+
+    def copy_of(self, topic: str) -> str:
+        return topic
+
+    def ends(self) -> Ends:
+        found = super().ends()
+        return found if self.flow == HOME.flow or self.world.east_topic else replace(found, ends={})
+
+    def copied(self) -> Copied:
+        world = self.world
+        if world.east_topic == "id anew" and HOME.flow not in world.paused:
+            world.written[EAST] = world.copied[EAST] = world.written[WEST]
+        found = super().copied()
+        if self.is_stopped:
+            world.copied[WEST] = 10
+            found = replace(found, positions={ORDERS: replace(found.positions[ORDERS], upstream=10, downstream=10)})
+        # The flow that is cut does not look what has become of its source meanwhile.
+        is_cut = self.flow == THERE.flow and self.flow in world.paused
+        there, here = "id there", "id here" if is_cut else world.east_topic or ""
+        ids = (here, there) if self.flow == THERE.flow else (there, here)
+        positions = {
+            each: replace(position, same_offsets=True, topic_id=ids[0], target_id=ids[1])
+            for each, position in found.positions.items()
+        }
+        stops = {ORDERS: "with records that west does not have there"} if self.is_stopped else {}
+        return replace(found, positions=positions, stops=stops)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.flow == HOME.flow and self.world.east_topic == "id here"
+
+    def rewritten(self) -> Rewritten:
+        found = super().rewritten()
+        is_new = self.world.east_topic == "id anew"
+        return replace(found, differences={ORDERS: "it was deleted and created anew"}) if is_new else found
+
+
+def stranded_world() -> World:
+    world = World(
+        at_work={WEST}, paused={THERE.flow}, record={"before": replace(ENTRY, run="before", phase=Phase.DONE)}
+    )
+    world.groups[WEST] = {"audit": 9}
+    world.written.update({EAST: 12, WEST: 15})  # two of them are stranded
+    world.copied.update({EAST: 10, WEST: 10})
+    return world
+
+
+def look(world: World, directory: Path, *, makes_anew: bool = True) -> FailbackPlan:
+    journal = directory / "journal.jsonl"
+    progress = Progress.of(Journal(journal).read().entries if journal.exists() else ())
+    move = replace(move_home(world, directory), ends=SameOffsets(world, HOME.flow))
+    return look_home(move, SameOffsets(world, THERE.flow), progress, makes_anew=makes_anew)
+
+
+def performed(world: World, directory: Path, *, makes_anew: bool = True) -> tuple[StepResult, ...]:
+    directory.mkdir(exist_ok=True)
+    plan = look(world, directory, makes_anew=makes_anew)
+    assert plan.refusal is None, plan.refusal
+    move = replace(move_home(world, directory), ends=SameOffsets(world, HOME.flow))
+    whole = steps_home(move, SameOffsets(world, THERE.flow), None, plan.anew)
+    return carry_out(whole, Journal(directory / "journal.jsonl"), goes_back=True)
+
+
+def verdict(results: Sequence[StepResult]) -> Verdict:
+    return worst(each.result.verdict for each in results)
+
+
+def offsets_saved(directory: Path) -> list[int]:
+    (file,) = saved_in(directory)["orders"].files
+    return [json.loads(line)["offset"] for line in file.path.read_text().splitlines()]
+
+
+def test_without_a_word_nothing_is_deleted_and_the_refusal_names_the_option(tmp_path: Path) -> None:
+    refusal = look(stranded_world(), tmp_path, makes_anew=False).refusal or ""
+    assert "orders-0: 2 offsets, from 10 to 11" in refusal
+    assert "--make-anew" in refusal
+
+
+def test_the_plan_says_what_is_deleted_and_what_becomes_of_its_records(tmp_path: Path) -> None:
+    world = stranded_world()
+    plan = look(world, tmp_path)
+    assert (plan.refusal, plan.anew) == (None, {"orders"})
+    names = [each.name for each in plan.steps]
+    assert names[:6] == ["begin", "returned", "stranded", "save stranded", "make anew", "mirror home"]
+    assert any("orders on east: deleted, and made anew from west" in each for each in plan.notes)
+    assert world.east_topic == "id here"
+
+
+def test_what_is_stranded_is_saved_before_the_topic_is_deleted_and_made_anew(tmp_path: Path) -> None:
+    world, directory = stranded_world(), tmp_path / "run"
+    assert verdict(performed(world, directory)) is Verdict.PASS
+    assert world.done[:6] == ["save", "pause west->east", "close", "delete", "create", "resume west->east"]
+    assert (offsets_saved(directory), world.east_topic, world.at_work) == ([10, 11], "id anew", {EAST})
+    assert (world.written[EAST] >= 15, world.record) == (True, {})
+
+
+def test_nothing_is_deleted_to_which_somebody_writes_after_it_was_saved(tmp_path: Path) -> None:
+    world, directory = stranded_world(), tmp_path / "run"
+    world.is_written_while_closed = True
+    failed = next(each for each in performed(world, directory) if each.result.verdict is Verdict.FAIL)
+    assert failed.name == "make anew"
+    assert "orders-0 ended at 12, and ends at 13" in failed.result.detail
+    assert (world.east_topic, world.is_closed, HOME.flow in world.paused) == ("id here", False, False)
+    # Once that has ended, all of it is saved.
+    world.is_written_while_closed = False
+    assert verdict(performed(world, directory)) is Verdict.PASS
+    assert offsets_saved(directory) == [10, 11, 12]
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_text("")])
+def test_nothing_is_deleted_whose_file_is_not_whole(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
+    world, directory = stranded_world(), tmp_path / "run"
+    plan = look(world, directory)
+    move = replace(move_home(world, directory), ends=SameOffsets(world, HOME.flow))
+    whole = steps_home(move, SameOffsets(world, THERE.flow), None, plan.anew)
+    directory.mkdir()
+    journal = Journal(directory / "journal.jsonl")
+    carry_out(whole[:4], journal, goes_back=True)
+    (file,) = saved_in(directory)["orders"].files
+    spoil(file.path)
+    assert whole[4].act({}).verdict is Verdict.FAIL
+    assert world.east_topic == "id here"
+    # It is noticed on resumption, and saved anew.
+    assert verdict(performed(world, directory)) is Verdict.PASS
+    assert offsets_saved(directory) == [10, 11]
+
+
+def test_killed_at_any_moment_it_ends_in_the_same_state_and_nothing_is_deleted_that_is_not_saved(
+    tmp_path: Path,
+) -> None:
+    whole = stranded_world()
+    assert verdict(performed(whole, tmp_path / "whole")) is Verdict.PASS
+    for number in range(1, whole.calls + 1):
+        world, directory = stranded_world(), tmp_path / str(number)
+        world.dies_at = number
+        with pytest.raises(Killed):
+            performed(world, directory)
+        # What it was told once it need not be told again where the topic is deleted.
+        is_told = not made_anew(directory, SameOffsets(world, THERE.flow))
+        results = performed(world, directory, makes_anew=is_told)
+        assert verdict(results) is Verdict.PASS, (number, results)
+        assert (world.at_work, world.paused, world.record) == (whole.at_work, whole.paused, whole.record), number
+        assert (world.groups, world.east_topic, world.is_closed) == (whole.groups, "id anew", False), number
+        assert offsets_saved(directory) == [10, 11], number
+
+
+def test_killed_at_any_moment_and_taken_back_the_topic_is_open_and_home_is_copied(tmp_path: Path) -> None:
+    whole = stranded_world()
+    performed(whole, tmp_path / "whole")
+    for number in range(1, whole.calls + 1):
+        world, directory = stranded_world(), tmp_path / str(number)
+        world.dies_at = number
+        with pytest.raises(Killed):
+            performed(world, directory)
+        if EAST in world.at_work:
+            continue
+        plan = look(world, directory)
+        move = replace(move_home(world, directory), ends=SameOffsets(world, HOME.flow))
+        journal = Journal(directory / "journal.jsonl")
+        taken = take_back(steps_home(move, SameOffsets(world, THERE.flow), None, plan.anew), journal)
+        assert verdict(taken) is Verdict.PASS or "point of no return" in str(taken), number
+        if verdict(taken) is Verdict.PASS:
+            assert (world.is_closed, HOME.flow in world.paused, set(world.record)) == (False, False, {"before"}), number
+
+
+def test_a_topic_that_was_deleted_by_hand_and_made_anew_by_the_flow_home_is_led_home(tmp_path: Path) -> None:
+    """The flow that is cut still has the former topic on record."""
+    world = stranded_world()
+    world.east_topic = "id anew"
+    world.written[EAST] = world.copied[EAST] = 15
+    plan = look(world, tmp_path, makes_anew=False)
+    assert (plan.refusal, plan.anew) == (None, set())
+    assert verdict(performed(world, tmp_path / "run", makes_anew=False)) is Verdict.PASS
