@@ -27,6 +27,7 @@ from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Applications, Commands, Nobody, Person
 from mirror.recovery.failback import FailbackPlan, stranded_rows
 from mirror.recovery.failover import FailoverPlan, Mode
+from mirror.recovery.making_anew import MAKE_ANEW
 from mirror.recovery.move import CUT, GROUPS
 from mirror.recovery.procedure import Procedure, Request, plan_failback, plan_failover
 from mirror.recovery.run import FAILBACK
@@ -230,7 +231,8 @@ class _Session:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is not Verdict.PASS)
             return f"All is done, and on record; what was not seen: {unseen}. To look again: {again}"
         if back and all(each.result.verdict is Verdict.PASS for each in back):
-            return f"It stopped at {failed.name}, and everything is as it was before. To try again: {again}"
+            anew = next((f", but: {each.result.detail}" for each in back if each.name == f"back: {MAKE_ANEW}"), "")
+            return f"It stopped at {failed.name}, and everything is as it was before{anew}. To try again: {again}"
         left = "".join(f" Not taken back: {each.name[6:]}." for each in back if each.result.verdict is not Verdict.PASS)
         return f"It stands at {failed.name}.{left} To go on: {again}"
 

@@ -133,12 +133,16 @@ def await_made_anew(move: Move, old: FlowEnds, topics: Collection[str]) -> str:
         return ""
 
     def left() -> list[str]:
-        now, home = old.topics(topics), move.ends.copied().positions
+        now, copied = old.topics(topics), move.ends.copied()
         return [
             str(each)
             for each in sorted(move.ends.ends().ends)
             if each.topic in topics
-            if each.topic not in now or each not in home or home[each].target_id != now[each.topic].topic_id
+            # That it had stopped stays on record until the engine reports again.
+            if each in copied.stops
+            or each.topic not in now
+            or each not in copied.positions
+            or copied.positions[each].target_id != now[each.topic].topic_id
         ]
 
     try:
