@@ -186,7 +186,7 @@ class SameOffsetsCopy:
                 raise Unexpected(f"{self.partition} ends at {end} and refuses what comes next: {answer.message}")
             return
         if answer.code:
-            raise refusal(f"{self.partition} {answer.message}".rstrip(), answer.code)
+            raise refusal(f"{self.partition} {answer.message}".rstrip(), answer.code, "Write on the topic")
         if answer.base_offset != end:
             raise Unexpected(unexpected(self.partition, end, answer.base_offset))
         self.place = Place(

@@ -186,7 +186,7 @@ class Appender:
         (told,) = answer.topics[0].partitions
         if told.error_code:
             what = f"{self._channel.alias}: removing what lies before offset {offset} of {partition}"
-            raise refusal(what, told.error_code)
+            raise refusal(what, told.error_code, "Delete on the topic")
         low: int = told.low_watermark
         return low
 
@@ -206,6 +206,6 @@ class Appender:
             raise
 
 
-def refusal(what: str, code: int) -> BrokerRefused:
-    """Return what is raised where an error code ends what was to be done."""
-    return BrokerRefused(what, kafka.errors.for_code(code))
+def refusal(what: str, code: int, right: str = "") -> BrokerRefused:
+    """Return what is raised where an error code ends what was to be done; ``right``: what it takes."""
+    return BrokerRefused(what, kafka.errors.for_code(code), right)

@@ -420,4 +420,4 @@ def framed(request: Any, version: int, correlation: int) -> bytes:
 
 
 def _refused(channel: Channel, what: str, code: int) -> BrokerRefused:
-    return BrokerRefused(f"{channel.alias}: {what}", kafka.errors.for_code(code))
+    return BrokerRefused(f"{channel.alias}: {what}", kafka.errors.for_code(code), "Write and Describe on it")
