@@ -179,7 +179,14 @@ class Lines(logging.Handler):
 
 
 def set_up(level: LogLevel, form: LogFormat, descriptor: int) -> None:
-    """Have this process's log written to ``descriptor``, once; its last lines are written when the process ends."""
+    """Have this process's log written to ``descriptor``, once; its last lines are written when the process ends.
+
+    A command that was called in this process before is not logged twice from then on.
+    """
+    for logger in (logging.getLogger(_PACKAGE), logging.getLogger()):
+        for before in [each for each in logger.handlers if isinstance(each, Lines)]:
+            logger.removeHandler(before)
+            before.close()
     handler = Lines(descriptor)
     handler.setFormatter(JsonLine() if form is LogFormat.JSON else OneLine())
     package = logging.getLogger(_PACKAGE)

@@ -61,6 +61,18 @@ def test_a_line_has_time_level_flow_and_no_markup(package: logging.Logger, tmp_p
     assert re.fullmatch(time + " INFO engine: starts", started)
 
 
+def test_a_second_command_of_a_process_logs_each_line_once(package: logging.Logger, tmp_path: Path) -> None:
+    with (tmp_path / "first").open("wb") as first, (tmp_path / "second").open("wb") as second:
+        set_up(LogLevel.DEBUG, LogFormat.TEXT, first.fileno())
+        logger_of(EAST_WEST).info("one")
+        set_up(LogLevel.INFO, LogFormat.TEXT, second.fileno())
+        logger_of(EAST_WEST).info("two")
+        (handler,) = package.handlers
+        handler.close()
+    told = [(tmp_path / each).read_text().splitlines() for each in ("first", "second")]
+    assert [[line.rpartition(" ")[2] for line in lines] for lines in told] == [["one"], ["two"]]
+
+
 @pytest.mark.parametrize(
     ("text", "shown"), [("größe-0", "größe-0"), ("a\r\nb", "a\\r\\nb"), ("\udc80", "\\udc80"), ("\u202ex", "\\u202ex")]
 )
