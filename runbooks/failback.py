@@ -1,6 +1,6 @@
 """Failback: lead the applications of a flow that was failed over home, and lose nothing."""
 
-from mirror.drill.flow_parameters import MOVE, MOVE_CONDITIONS
+from mirror.drill.flow_parameters import FAILBACK, MOVE_CONDITIONS
 from mirror.drill.gates import JournalIntact
 from mirror.drill.runbook import Runbook, Step
 
@@ -8,7 +8,7 @@ RUNBOOK = Runbook(
     name="failback",
     title="Failback",
     purpose="Lead the applications of a flow that was failed over home, and lose nothing.",
-    parameters=MOVE,
+    parameters=FAILBACK,
     conditions=MOVE_CONDITIONS,
     steps=(
         Step(
@@ -18,7 +18,7 @@ RUNBOOK = Runbook(
             gates=(JournalIntact(),),
             budget_seconds=3600.0,
             undo="before the applications start at home everything is taken back; then a new failover leads away",
-            parameters=tuple(each.name for each in MOVE),
+            parameters=tuple(each.name for each in FAILBACK),
             point_of_no_return=True,
         ),
     ),

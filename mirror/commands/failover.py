@@ -216,7 +216,7 @@ class _Session:
     def stands(self, steps: Sequence[StepResult]) -> str:
         """Return where a run stands that has not passed, and how it goes on."""
         named = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
-        if isinstance(self.plan, FailbackPlan) and self.plan.anew:
+        if self.planned.deletion:
             named.append("--make-anew")
         if self.asked.applications is not None:
             named += ["--applications", str(self.asked.applications)]
@@ -256,9 +256,7 @@ def _perform(session: _Session) -> int:
         positions = {each: position.upstream for each, position in plan.copied.positions.items()}
         return session.concluded(steps, planned.group_rows(), position_rows(positions), refusal)
     target = session.flow.source if planned.procedure == FAILBACK else session.flow.target
-    means = f"The applications move to {target}."
-    if isinstance(plan, FailbackPlan) and plan.anew:
-        means += f" Deleted there, and made anew: {named(sorted(plan.anew))}."
+    means = f"The applications move to {target}.{planned.deletion}"
     consent_typed(session.file, means, str(session.flow), yes=asked.yes)
     with watched(waits_on(session.terminal.err, session.terminal.progress)):
         carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)

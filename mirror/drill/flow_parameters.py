@@ -20,6 +20,16 @@ MOVE = (
     ),
 )
 """Of those that move applications."""
+FAILBACK = (
+    *MOVE,
+    Parameter(
+        "make_anew",
+        False,
+        "",
+        "copies with the source's offsets, unchanged names: save what the standby lacks, make these topics anew",
+    ),
+)
+"""Of the one that leads home."""
 MOVE_CONDITIONS = (*FLOW_CONDITIONS, GroupPattern("groups"), ApplicationsOfFile("applications", _FLOW))
 _STARTS = ("start_group", "start_producers")
 # On the old cluster a part that fails is started again.

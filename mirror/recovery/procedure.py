@@ -125,6 +125,12 @@ class Procedure:
         return () if self.plan.moves is None else tuple(map(str, self.plan.moves.refused))
 
     @property
+    def deletion(self) -> str:
+        """Return, for whoever is to agree, which topics are deleted; empty: none."""
+        anew = self.plan.anew if isinstance(self.plan, FailbackPlan) else ()
+        return f" Deleted there before, and made anew: {named(sorted(anew))}." if anew else ""
+
+    @property
     def nobody(self) -> str | None:
         """Return what is to be said where groups were asked for and there are none; None: there are."""
         moves, pattern = self.plan.moves, self.run.wanted.groups

@@ -7,13 +7,17 @@ from typing import Any
 
 import confluent_kafka
 
+from mirror.client import GroupPosition
 from mirror.kafka.channel import EARLIEST
+from mirror.kafka.log import LogTail
+from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.copying import delete_records, ends_of, producer_to
 from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_killed import read
+from tests.interop.java_gateway import JavaRemoteClusterUtils
 
 SAME = (
     "mirror.offsets = same\nsync.group.offsets.enabled = true\nemit.checkpoints.interval.seconds = 1\n"
@@ -125,6 +129,16 @@ def assert_killed_engines_copy_each_record_once(same: Engines, *, kills: int) ->
             until=lambda found, position=position: found[0] == position,
         )
         assert committed(same.target, f"{same.topic}-{group}", same.copies[0])[1] in (None, -1)
+    with JavaRemoteClusterUtils() as java:
+        for group, position in wanted.items():
+            theirs = java.translate_offsets(same.target, same.alias, f"{same.topic}-{group}")
+            assert theirs == {same.copies[0]: GroupPosition(position)}
+    tail = LogTail(same.source, "mm2-offset-syncs.west.internal")
+    syncs = [sync for each in tail.poll() if (sync := OffsetSync.parse(each.key, each.value)) is not None]
+    tail.close()
+    own = [each for each in syncs if each.topic_partition.topic == same.topic]
+    assert own
+    assert [each for each in own if each.upstream != each.downstream] == []
     told = {each["group"].rpartition("-")[2]: each for each in positions(same)}
     assert {name: (each["downstream"], each["note"]) for name, each in told.items()} == {
         name: (position, "same") for name, position in wanted.items()

@@ -41,6 +41,8 @@ class FlowInUse:
         the stage of the practice clusters; None on one's own.
     by_hand
         the step a person takes; None where the runner does.
+    makes_anew
+        whether a failback may delete topics of the old cluster, and have them made anew.
     """
 
     run: RunDirectory
@@ -51,6 +53,7 @@ class FlowInUse:
     applications_file: Path | None
     practice: DrillStage | None
     by_hand: Interactive | None
+    makes_anew: bool = False
 
     @classmethod
     def open(
@@ -62,6 +65,7 @@ class FlowInUse:
         practice: bool,
         groups: str | None = None,
         applications: str | None = None,
+        make_anew: bool | None = None,
     ) -> FlowInUse:
         """Read the properties file and choose the flow; for practice, make or take up the clusters first.
 
@@ -87,6 +91,7 @@ class FlowInUse:
                 "practice": practice,
                 **({} if groups is None else {"groups": groups}),
                 **({} if applications is None else {"applications": applications}),
+                **({} if make_anew is None else {"make_anew": make_anew}),
             }
             by_hand = take_up(step, runbook=step.replace("_", "-"), given=given)
             by_hand.introduce()
@@ -99,13 +104,17 @@ class FlowInUse:
         settings = load(Path(properties_file) if stage is None else run.mirror_properties)
         chosen = flow_of_file(settings, flow if stage is None else str(stage.forward))
         file = Path(applications) if applications else None
-        return cls(run, step, settings, chosen, groups, file, stage, by_hand)
+        return cls(run, step, settings, chosen, groups, file, stage, by_hand, bool(make_anew))
 
     def request(self, directory: str) -> Request:
         """Return what the procedure is asked for; its own run is kept in ``directory`` of this one."""
         where = self.run.path / directory
         said = confirmations.given(self.run)
-        return Request(self.settings, self.chosen, self.groups, where, self._applications, _quietly, words=said)
+        return Request(
+            *(self.settings, self.chosen, self.groups, where, self._applications, _quietly),
+            makes_anew=self.makes_anew,
+            words=said,
+        )
 
     def confirm(self, consequence: str) -> None:
         """Have a person type the flow's name before the point of no return; the runner has settled that before.

@@ -126,7 +126,8 @@ def carry_out(used: FlowInUse, procedure: Procedure) -> Carried:
     if against:
         used.conclude(Outcome(used.step, Verdict.FAIL, _facts(procedure), ("nothing was begun", *against)))
     target = procedure.flow.source if procedure.procedure == FAILBACK else procedure.flow.target
-    used.confirm(f"The applications move to {target}; what is written there from then on is on {target} only.")
+    moves = f"The applications move to {target}; what is written there from then on is on {target} only."
+    used.confirm(moves + procedure.deletion)
     facts = {"procedure": procedure.procedure, "run_directory": procedure.run.directory.path.name}
     used.run.journal.append(Event.ACTION, step=used.step, facts=facts)
     return Carried(procedure.carry_out(_tell))
