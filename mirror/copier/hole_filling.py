@@ -15,7 +15,7 @@ from mirror.copier.standing import Standing
 from mirror.copier.work import FlowWork
 from mirror.kafka import partition_state
 from mirror.kafka.appending import Appender
-from mirror.kafka.problems import ConnectionFailed, KafkaProblem
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.filling import (
     MARKERS_AT_ONCE,
@@ -121,6 +121,9 @@ class HoleFiller:
             most = max(1, MARKERS_AT_ONCE // len(waits_for_many))
             counts = {copy: min(count, most) for copy, count in waits_for_many.items()}
             for copy, why in leave_many(self._appender, markers, counts).items():
+                if isinstance(why, BrokerRefused) and why.is_denied:
+                    # Whoever fills holes next asks for the right again.
+                    markers.writes_one_at_a_time()
                 self._give_up(left.pop(copy), why, found)
         if waits_for_one:
             self._leave_one(waits_for_one, left, found, markers)

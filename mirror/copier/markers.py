@@ -38,6 +38,10 @@ class Markers:
         """What steps are decided by."""
         return MarkerProducer(self.producer.epoch, self._writes_many)
 
+    def writes_one_at_a_time(self) -> None:
+        """Take in that the right to write many markers at once was taken away."""
+        self._writes_many = False
+
     @property
     def before(self) -> Producer:
         """The producer whose markers are refused behind one of this epoch."""

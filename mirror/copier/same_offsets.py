@@ -127,7 +127,7 @@ class SameOffsetsCopy:
         if end == expected:
             self._knows(may_get_markers=False)
         elif code:
-            raise refusal(f"{self.partition}: markers", code)
+            raise refusal(f"{self.partition}: markers", code, "Alter on the cluster")
 
     def look(self) -> None:
         """Find out where the copy ends and with which sequence; if something arrives in between, once more.

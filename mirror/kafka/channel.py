@@ -443,7 +443,10 @@ class Channel:
                 yield TopicPartition(topic.topic, entry.partition), entry.error_code, known
 
     def _bootstrap(self) -> tuple[EventLoop, Connections]:
-        """Connect to the first of the bootstrap servers that answers; the one that answered last is asked first."""
+        """Connect to the first of the bootstrap servers that answers; the one that answered last is asked first.
+
+        A refused login is not tried at the others: repeating it may lock the account.
+        """
         servers = list(self._arguments["bootstrap_servers"])
         random.shuffle(servers)
         servers.sort(key=lambda server: server != self._answered)
@@ -456,18 +459,20 @@ class Channel:
                 # The library does not tell what has failed again and again.
                 reasons[server] = diagnosed(server, self._arguments) or self._said(error)
             except (kafka.errors.KafkaError, OSError, ValueError) as error:
-                reasons[server] = self._said(error)
-                is_refused = is_refused or is_refusal(error)
+                reasons[server], is_refused = self._said(error), is_refusal(error)
+                if is_refused:
+                    break
             else:
                 self._answered = server
                 return answering
         raise ConnectionFailed(f"{self.alias}: {self._of_each(reasons)}", self.alias, is_refusal=is_refused)
 
     def _of_each(self, reasons: Mapping[str, str]) -> str:
-        """Return why each server lets nobody in: what several say, once."""
+        """Return why each server that was tried lets nobody in: what several say, once."""
         by_reason: dict[str, list[str]] = {}
         for server in self._arguments["bootstrap_servers"]:
-            by_reason.setdefault(reasons[server], []).append(server)
+            if server in reasons:
+                by_reason.setdefault(reasons[server], []).append(server)
         return "; ".join(f"{', '.join(servers)}: {reason}" for reason, servers in by_reason.items())
 
     def _knock(self, server: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+import kafka.errors
 import pytest
 
 from mirror.kafka import channel
@@ -24,3 +25,22 @@ def test_what_all_bootstrap_servers_answer_is_said_once(monkeypatch: pytest.Monk
     with pytest.raises(ConnectionFailed) as failed:
         Channel("west", {"bootstrap.servers": "a:1,b:1,c:1"})
     assert str(failed.value) == "west: a:1, c:1: connection refused; b:1: no route to host"
+
+
+def test_a_login_that_one_server_refuses_is_not_repeated_at_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each further try may lock the account."""
+    tried = []
+
+    def bootstrap(_: Channel, server: str) -> None:
+        tried.append(server)
+        raise kafka.errors.SaslAuthenticationFailedError("wrong")
+
+    monkeypatch.setattr(Channel, "_knock", lambda *_: None)
+    monkeypatch.setattr(Channel, "_bootstrap_at", bootstrap)
+    monkeypatch.setattr(channel.random, "shuffle", lambda _: None)
+    with pytest.raises(ConnectionFailed) as failed:
+        Channel("west", {"bootstrap.servers": "a:1,b:1,c:1"})
+    assert tried == ["a:1"]
+    assert failed.value.is_refusal
+    assert str(failed.value).startswith("west: a:1: ")
+    assert "b:1" not in str(failed.value)
