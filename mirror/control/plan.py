@@ -38,6 +38,7 @@ from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.state_record import data_transactional_id, state_topic
+from mirror.same_offsets.chain import markers_transactional_id
 
 Rows = list[dict[str, str]]
 
@@ -157,6 +158,7 @@ def plan_flow(
         )
         offsets, notes = _offsets(upstream, downstream, settings, back, state)
         told += notes
+        topics += _denied_markers(clusters[flow.target], settings)
         if not settings.sync_topic_acls:
             note = "no ACLs are carried over: sync.topic.acls.enabled = false"
             return FlowPlan(flow, topics, [], [], [], (*told, note), offsets=offsets)
@@ -222,6 +224,21 @@ def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, .
                 f"which are like {next(iter(copies))}; records are copied as they are"
             )
     return tuple(said)
+
+
+def _denied_markers(target: ClusterSettings, settings: FlowSettings) -> Rows:
+    """Return that copies with the source's offsets would stop at their first hole, where the target tells so."""
+    if settings.same_offsets is None:
+        return []
+    needed = markers_transactional_id(settings.flow)
+    with closing(Channel(target.alias, settings.target_producer)) as channel:
+        if not coordinator.is_denied(channel, needed):
+            return []
+    problem = (
+        f"{target.alias} denies the transactional id {needed}, so copies with the source's offsets stop at the first "
+        "offset without a record: grant Write and Describe on it"
+    )
+    return [{"cluster": target.alias, "topic": "", "action": "problem", "detail": problem}]
 
 
 def _rights(target: ClusterSettings, settings: FlowSettings) -> tuple[str, ...]:

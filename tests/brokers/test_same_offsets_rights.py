@@ -75,7 +75,9 @@ def test_each_right_that_lacks_is_named_and_the_copy_goes_on_once_it_is_granted(
         ids = acl(Permission.ALLOW, Operation.ALL, Resource.TRANSACTIONAL_ID, "*", Pattern.LITERAL)
         assert set(create_acls(target, [usual, no_delete]).values()) == {None}
 
-        planned = " ".join(mirror("plan", str(file)).stdout.split())
+        done = mirror("plan", str(file))
+        planned, problem = " ".join(done.stdout.split()), f"denies the transactional id mm2-offsets.{alias}"
+        assert (done.returncode, problem in planned) == (1, True)
         assert f"Write and Describe on the transactional id mm2-offsets.{alias}.internal.safe" in planned
         assert "and Delete on the copies whose head is padded" in planned
 
@@ -98,6 +100,7 @@ def test_each_right_that_lacks_is_named_and_the_copy_goes_on_once_it_is_granted(
 
             await_reason(str(orders), "Write", "transactional id")
             assert set(create_acls(target, [ids]).values()) == {None}
+            assert problem not in " ".join(mirror("plan", str(file)).stdout.split())
             await_reason(str(orders), "Delete")
             assert set(delete_acls(target, [no_delete]).values()) == {None}
             wait_until(
