@@ -37,6 +37,15 @@ class RefusedOffsets(StrEnum):
     """Its copy has offsets of its own, and positions are translated; not under unchanged names."""
 
 
+class RecreatedTopics(StrEnum):
+    """What becomes of a copy with the source's offsets whose source topic was deleted and created anew."""
+
+    STOP = "stop"
+    """It is kept, and its partitions stop."""
+    MAKE_ANEW = "make-anew"
+    """It is deleted, and made anew from the new topic's start; not under unchanged names."""
+
+
 class WildcardAcls(StrEnum):
     """What becomes of ACLs on all topics, groups or transactional ids, written ``*`` (ACL-06)."""
 
@@ -130,6 +139,15 @@ ENGINE: Final = by_name(
             one_of(*values_of(RefusedOffsets)),
             of_a_flow=True,
             meaning="A partition that cannot have the source's offsets stops, or is translated.",
+        ),
+        setting(
+            "mirror.offsets.recreated",
+            Type.STRING,
+            RecreatedTopics.STOP.value,
+            one_of(*values_of(RecreatedTopics)),
+            of_a_flow=True,
+            meaning="A topic created anew on the source stops, or has its copy with the source's offsets deleted and "
+            "made anew.",
         ),
         setting(
             "mirror.acls.prefixed",

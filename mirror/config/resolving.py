@@ -20,7 +20,15 @@ from mirror.config.definitions import (
     TRANSACTIONAL_PRODUCER,
     WORKER,
 )
-from mirror.config.engine_keys import ENGINE, MirroredRecords, Offsets, Oversized, RefusedOffsets, WildcardAcls
+from mirror.config.engine_keys import (
+    ENGINE,
+    MirroredRecords,
+    Offsets,
+    Oversized,
+    RecreatedTopics,
+    RefusedOffsets,
+    WildcardAcls,
+)
 from mirror.config.errors import ConfigError
 from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
 from mirror.config.ignored import ignored
@@ -238,12 +246,18 @@ def _acls(keys: _Keys) -> AclSettings:
 
 
 def _same_offsets(keys: _Keys) -> SameOffsets | None:
-    offsets, topics, limit, refused = (
-        keys.get(f"mirror.offsets{name}") for name in ("", ".topics", ".pad.limit", ".refused")
+    offsets, topics, limit, refused, recreated = (
+        keys.get(f"mirror.offsets{name}") for name in ("", ".topics", ".pad.limit", ".refused", ".recreated")
     )
     _require_patterns(keys, "mirror.offsets.topics", topics)
-    translates = RefusedOffsets(refused) is RefusedOffsets.TRANSLATE
-    return SameOffsets(PatternList(topics), limit, translates) if Offsets(offsets) is Offsets.SAME else None
+    if Offsets(offsets) is not Offsets.SAME:
+        return None
+    return SameOffsets(
+        PatternList(topics),
+        limit,
+        translates_refused=RefusedOffsets(refused) is RefusedOffsets.TRANSLATE,
+        makes_recreated_anew=RecreatedTopics(recreated) is RecreatedTopics.MAKE_ANEW,
+    )
 
 
 def _fetch_limits(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> FetchLimits:

@@ -225,6 +225,16 @@ class FlowSettings:
             return False
         return wanted.translates_refused and not self.keeps_name(topic)
 
+    def makes_recreated_anew(self, topic: str) -> bool:
+        """Tell whether the copy of ``topic``, a name on the source, is deleted once that was deleted and created anew.
+
+        Only one with the source's offsets, to which nobody but this flow writes: others may be originals.
+        """
+        wanted = self.same_offsets
+        if wanted is None or self.pad_limit(topic) is None:
+            return False
+        return wanted.makes_recreated_anew and self.is_alone(topic)
+
     def keeps_name_and_offsets(self, topic: str) -> bool:
         """Tell whether the copy of ``topic``, a name on the source, has its name and is to have its offsets."""
         return self.pad_limit(topic) is not None and self.keeps_name(topic)
@@ -286,11 +296,14 @@ class SameOffsets:
         ``mirror.offsets.pad.limit``: at most so many offsets are filled before the start of a partition
     translates_refused
         ``mirror.offsets.refused = translate``: what cannot have them is translated as usual, and does not stop
+    makes_recreated_anew
+        ``mirror.offsets.recreated = make-anew``: the copy of a topic that was deleted and created anew is deleted
     """
 
     topics: PatternList
     pad_limit: int
     translates_refused: bool = False
+    makes_recreated_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ def _offsets(
         read_committed = settings.isolation_level == "read_committed"
         logs = read_logs(pairs, present, source, target.channel, read_committed=read_committed)
         writes_many = target.may_write_markers()
-    begun = begun_copies(pairs, settings, back, state.positions)
+    begun = begun_copies(pairs, upstream, settings, back, state.positions)
     translated = {each.topic for each in pairs if settings.translates_refused(each.topic)}
     rows = plan_same_offsets(pairs, logs, compacted(upstream, downstream, settings), wanted, begun, translated)
     rights = needed_rights(

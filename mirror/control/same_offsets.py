@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mirror.config.settings import FlowSettings, SameOffsets
 from mirror.control.topics import ClusterTopics
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.log import read_batches
+from mirror.kafka.topic_ids import differ
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
@@ -33,12 +35,19 @@ class Logs:
     share_without_record: float
 
 
+class Begun(NamedTuple):
+    """What becomes of a copy that holds something already, and what is to be known of that."""
+
+    action: str
+    detail: str
+
+
 def plan_same_offsets(
     pairs: Mapping[TopicPartition, TopicPartition],
     logs: Mapping[TopicPartition, Logs],
     cleaned: frozenset[str],
     wanted: SameOffsets,
-    begun: Mapping[TopicPartition, str],
+    begun: Mapping[TopicPartition, Begun],
     translated: Container[str] = (),
 ) -> list[dict[str, str]]:
     """Return a row for each partition: what is to be filled, bytes, minutes, or why it cannot be.
@@ -52,7 +61,7 @@ def plan_same_offsets(
     cleaned
         names of the copies that are cleaned by key, of :func:`compacted`.
     begun
-        the partitions whose copies, if they hold anything, are gone on with, and what is to be known of that.
+        the partitions whose copies were begun, of :func:`begun_copies`: what becomes of those that hold anything.
     translated
         the topics of the source whose partitions are translated if they cannot have them.
     """
@@ -63,7 +72,7 @@ def plan_same_offsets(
             rows.append(_problem(source, f"{source} or {copy} does not tell where its log begins and ends"))
             continue
         if source in begun and found.copy.end > 0:
-            rows.append({"partition": str(source), "copy": str(copy), "action": "go on", "detail": begun[source]})
+            rows.append({"partition": str(source), "copy": str(copy), **begun[source]._asdict()})
             continue
         refused = may_begin(found.source, found.copy, wanted.pad_limit)
         if isinstance(refused, Refused):
@@ -102,24 +111,35 @@ def copies_with_same_offsets(upstream: ClusterTopics, settings: FlowSettings) ->
 
 def begun_copies(
     pairs: Mapping[TopicPartition, TopicPartition],
+    upstream: ClusterTopics,
     settings: FlowSettings,
     back: FlowSettings | None,
     positions: Mapping[TopicPartition, Position],
-) -> dict[TopicPartition, str]:
+) -> dict[TopicPartition, Begun]:
     """Return the partitions that are copied to the source's offsets already, by this flow or by the flow ``back``."""
-    flow = settings.flow
     found = {}
     for source, copy in pairs.items():
-        if source in positions and positions[source].same_offsets:
-            found[source] = "copied already"
-        elif (
+        may_be_original = (
             back is not None
             and source == copy
             and back.keeps_name(copy.topic)
             and back.pad_limit(copy.topic) is not None
-        ):
-            found[source] = f"once {back.flow} has copied it to {flow.source}; else it may be the original, and waits"
+        )
+        position = positions.get(source)
+        if position is not None and position.same_offsets:
+            is_recreated = differ(position.topic_id, upstream.topics[source.topic].topic_id) and not may_be_original
+            found[source] = _recreated(source, settings) if is_recreated else Begun("go on", "copied already")
+        elif may_be_original:
+            is_known = f"once {settings.flow.target}->{settings.flow.source} has copied it to {settings.flow.source}"
+            found[source] = Begun("go on", f"{is_known}; else it may be the original, and waits")
     return found
+
+
+def _recreated(source: TopicPartition, settings: FlowSettings) -> Begun:
+    happened = f"{source.topic} on {settings.flow.source} was deleted and created anew"
+    if settings.makes_recreated_anew(source.topic):
+        return Begun("make anew", f"{happened}; the copy is deleted, with what it has of the old one")
+    return Begun("problem", f"{happened}: delete the copy to have it made anew; until then the partition stops")
 
 
 def compacted(upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSettings) -> frozenset[str]:

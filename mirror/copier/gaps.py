@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from mirror.copier.resume import Ends, Refused
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
-from mirror.kafka import topic_ids
+from mirror.kafka.topic_ids import differ
 from mirror.model.counts import counted
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
@@ -186,6 +186,23 @@ def unrecorded(
     return replace(settle(gap, work.gaps), passed=True)
 
 
+def made_anew(work: PartitionWork, before: Position, state: FlowState, ends: Ends, now_ms: int) -> Gap | None:
+    """Return the gap of a copy that is made anew because its source topic was: neither cluster has the old records.
+
+    None if nothing was copied of the old topic, nor left, or that is on record: whoever deletes a copy records it.
+    """
+    end = max(before.upstream, before.source_end)
+    recorded = {(gap.source, gap.topic_id) for gap in state.gaps.values() if gap.kind is GapKind.RECREATED}
+    if end == before.origin or (work.source, before.topic_id) in recorded:
+        return None
+    reason = (
+        f"the topic {work.source.topic} on {work.flow.source} was deleted and created anew (id {before.topic_id}, now "
+        f"{work.topic_id}), and so was its copy {work.target.topic} on {work.flow.target}: neither has the offsets "
+        f"{_range(before.origin, end)} of the old {work.source} any more, which was copied up to {before.upstream}"
+    )
+    return Gap(work.source, before.origin, end, reason, now_ms, GapKind.RECREATED, ends.target_end, before.topic_id)
+
+
 def unmatched(work: PartitionWork, position: Position, ends: Ends, reason: str, now_ms: int) -> Detour:
     """Return the way on behind a tail of the target that is not understood: all behind the position is copied again."""
     said = (
@@ -352,11 +369,6 @@ def _barrier_of(gap: Gap, policy: GapPolicy) -> Gap | None:
         return None
     is_same = barrier.start == gap.start
     return barrier if is_same or (gap.kind is GapKind.RETENTION and gap.start < barrier.start <= gap.end) else None
-
-
-def differ(known: str, now: str) -> bool:
-    """Tell whether two topic ids are of different topics; an unknown one is of any."""
-    return known != now and not {known, now} & {"", topic_ids.NONE}
 
 
 def _range(start: int, end: int) -> str:

@@ -27,6 +27,7 @@ from mirror.copier.work import Handover, PartitionResult, PartitionWork
 from mirror.kafka import batch, codes
 from mirror.kafka.aborted_transactions import AbortedTransactions
 from mirror.kafka.batch import Header, Producer, Record
+from mirror.kafka.topic_ids import differ
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.copied import NO_TIME, Ages, Copied, Waiting
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
@@ -211,7 +212,7 @@ class Lane:
 
     def check_topic(self, topic_id: str) -> None:
         """Read no further if the source topic has another id than the one copied so far."""
-        if gaps.differ(self._begun_at.topic_id, topic_id):
+        if differ(self._begun_at.topic_id, topic_id):
             self.look_again(f"{self.work.source.topic} on the source was deleted and created anew")
 
     @property

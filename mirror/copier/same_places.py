@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mirror.copier import resume
-from mirror.copier.gaps import differ
+from mirror.copier.gaps import made_anew
 from mirror.copier.links import ClusterLinks
 from mirror.copier.placing import Bearings, look_up, with_ids
 from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused, in_chunks
@@ -20,6 +20,8 @@ from mirror.kafka.channel import LATEST, Channel, View, topic_settings
 from mirror.kafka.log import read_batches
 from mirror.kafka.partition_state import ActiveProducer
 from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.topic_ids import differ
+from mirror.model.gap import Gap
 from mirror.model.offset_map import Run, extend
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
@@ -99,7 +101,7 @@ def _place(
         return elsewhere
     handover = work.handover
     if handover is None or differ(handover.position.target_id, work.target_id):
-        return _begun(flow, work, ends, standing)
+        return _begun(flow, work, ends, standing, bearings)
     if not handover.position.same_offsets:
         copy = Bounds(ends.target_start, ends.target_end)
         if copy.end > copy.start:
@@ -109,11 +111,11 @@ def _place(
                 f"{work.target} on {flow.flow.target} was copied to other offsets: {refused.reason}",
                 cannot_have_offsets=True,
             )
-        return _begun(flow, work, ends, standing)
+        return _begun(flow, work, ends, standing, bearings)
     return _gone_on(flow, work, handover, ends, standing, bearings, source, target)
 
 
-def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing) -> Place:
+def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing, bearings: Bearings) -> Place:
     """Begin with a copy that has nothing in it; where the source begins is on record before anything is filled.
 
     A topic that is copied both ways has what the flow back has copied from it, and is gone on with behind that.
@@ -133,6 +135,7 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing) 
         where = f"{work.target} on {flow.flow.target}"
         return Refused(f"{where} cannot get the source's offsets: {refused.reason}{original}", cannot_have_offsets=True)
     before = work.handover.position if work.handover is not None else None
+    now_ms = int(time.time() * 1000)
     position = Position(
         origin,
         ends.target_end,
@@ -146,20 +149,29 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing) 
         compared=ends.target_end,
         same_offsets=True,
     )
+    written_as = writer_record(producer_of(flow.flow).producer_id, now_ms)
+    gap = _gone_with_the_source(work, ends, bearings, now_ms)
+    gaps = (gap.record(),) if gap is not None else ()
     chunks = (chunk_record(work.source, 0, ()),) if before is not None else ()
-    written_as = writer_record(producer_of(flow.flow).producer_id, int(time.time() * 1000))
     note = (
         f"{work.target} on {flow.flow.target} is another topic than before, or empty: it is made anew, from offset "
-        f"{origin} on"
+        f"{origin} on; it was copied from {before.origin} up to {before.upstream}"
         if before is not None and before.upstream > before.origin
         else ""
     )
     return Ready(
         Handover(position, (), clean=True),
-        (written_as, *chunks, position.record(work.source)),
+        (written_as, *gaps, *chunks, position.record(work.source)),
         note=note,
         standing=_with_head(position, (), ends, standing),
     )
+
+
+def _gone_with_the_source(work: PartitionWork, ends: Ends, bearings: Bearings, now_ms: int) -> Gap | None:
+    handover = work.handover
+    if handover is None or not differ(handover.position.topic_id, work.topic_id):
+        return None
+    return made_anew(work, handover.position, bearings.state(work.source, handover), ends, now_ms)
 
 
 def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing) -> Ready:
@@ -220,7 +232,7 @@ def _gone_on(
             return _not_followed(flow, work)
         return Refused(
             f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
-            f"beginning; {where} keeps what it has: {_ANEW}"
+            f"beginning; {where} keeps what it has: {_ANEW}, or have that done (mirror.offsets.recreated)"
         )
     diverged = bearings.divergence(work.source, position)
     if diverged is not None:

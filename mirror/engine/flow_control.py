@@ -41,6 +41,7 @@ from mirror.engine.foreign_writers import ForeignWriters
 from mirror.engine.lag_line import LAG_SECONDS, LagLine
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import Mm2Traces, read_traces
+from mirror.engine.recreated_copies import recreated_topics
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.ticking import Ticking, Timed
 from mirror.engine.written_over import write_again
@@ -267,6 +268,7 @@ class FlowControl:
                 (LAG_SECONDS, LagLine(self._runtime, log, source).tick),
                 (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, target, take_dead).tick),
                 (_DEAD_CHUNKS_SECONDS, self._gone_topics(source, log, writer)),
+                (settings.discovery_seconds, recreated_topics(self._runtime, log, source, target, writer)),
                 (_BROKERS_SECONDS, SourceBrokersTick(flow, log, source, writer).tick),
             ]
             foreign_writers = ForeignWriters(settings, self._runtime, log, target, writer, self._lease)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from kafka.protocol.admin import DescribeConfigsRequest, ListTransactionsRequest
-from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
+from mirror.kafka import topic_ids
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigEntry, config_entries
@@ -92,6 +93,28 @@ def transactional_ids(cluster: Cluster) -> dict[str, str]:
     for problem in found.problems.values():
         raise ClusterError(cluster.alias, doing, problem)
     return {name: state for listed in found.values() for name, state in listed.items()}
+
+
+def known_topic_ids(cluster: Cluster, names: Collection[str]) -> dict[str, frozenset[str]]:
+    """Return under which ids each topic is known to the brokers that are up: more than one if some have not heard yet.
+
+    Of a topic that a broker does not know, or does not let us see, it knows the empty id.
+
+    Raises
+    ------
+    ClusterError
+        if one of them does not answer.
+    """
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
+    )
+    known: dict[str, set[str]] = {name: set() for name in names}
+    for broker in cluster.broker_ids():
+        told = {each.name: each for each in cluster.send(request, broker).topics}
+        for name, ids in known.items():
+            topic = told.get(name)
+            ids.add(topic_ids.spell(topic.topic_id) if topic is not None and not topic.error_code else "")
+    return {name: frozenset(ids) for name, ids in known.items()}
 
 
 def values_of(configs: Mapping[int, Sequence[ConfigEntry]]) -> dict[str, frozenset[str]]:

@@ -1,4 +1,4 @@
-"""Topic ids as Kafka's own tools print them."""
+"""Topic ids as Kafka's own tools print them: another id is another topic, also of the same name (KIP-516)."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def parse(spelt: str) -> UUID:
 
 
 NONE = spell(None)
+
+
+def differ(known: str, now: str) -> bool:
+    """Tell whether two topic ids are of different topics; an unknown one is of any."""
+    return known != now and not {known, now} & {"", NONE}

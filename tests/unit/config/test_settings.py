@@ -150,6 +150,8 @@ def test_the_source_s_offsets_are_asked_for_all_flows_or_for_one_and_for_some_to
     ]
     told = ("mirror.offsets = same", "A->B.mirror.offsets.refused = translate")
     assert same(*told) == [replace(everything, translates_refused=True), everything]
+    told = ("mirror.offsets = same", "B->A.mirror.offsets.recreated = make-anew")
+    assert same(*told) == [everything, replace(everything, makes_recreated_anew=True)]
 
 
 def test_what_cannot_have_the_source_s_offsets_is_translated_if_asked_for_but_not_under_its_own_name(
@@ -165,6 +167,22 @@ def test_what_cannot_have_the_source_s_offsets_is_translated_if_asked_for_but_no
     assert not translates("mirror.offsets = same")
     assert not translates("mirror.offsets.refused = translate")
     assert not translates(*asked, identity)
+
+
+def test_the_copy_of_a_recreated_topic_is_made_anew_if_asked_for_but_not_where_it_may_be_an_original(
+    file: Path,
+) -> None:
+    def makes_anew(*lines: str) -> bool:
+        (flow,) = settings(file, *lines).enabled_flows
+        return flow.makes_recreated_anew("orders")
+
+    asked = ("mirror.offsets = same", "mirror.offsets.recreated = make-anew")
+    identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    assert makes_anew(*asked)
+    assert not makes_anew("mirror.offsets = same")
+    assert not makes_anew("mirror.offsets.recreated = make-anew")
+    assert not makes_anew(*asked, "mirror.offsets.topics = bills")
+    assert not makes_anew(*asked, identity)
 
 
 def test_a_cluster_may_be_called_like_the_engine_s_keys_begin(file: Path) -> None:

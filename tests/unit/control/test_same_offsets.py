@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mirror.config.settings import SameOffsets
 from mirror.control.same_offsets import (
+    Begun,
     Logs,
     begun_copies,
     compacted,
@@ -21,6 +22,7 @@ from mirror.same_offsets.filling import Bounds
 from tests.unit.control.builders import cluster, entry, flow_settings, topic
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
+COPIED = Begun("go on", "copied already")
 EVERYTHING = SameOffsets(PatternList((".*",)), 1_000_000_000)
 
 
@@ -73,10 +75,10 @@ def test_a_partition_that_cannot_have_them_is_translated_where_that_is_asked_for
 
 def test_a_copy_that_is_gone_on_with_is_no_problem() -> None:
     logs = {ORDERS: Logs(Bounds(0, 400), Bounds(0, 7), 0.0)}
-    (found,) = plan_same_offsets({ORDERS: COPY}, logs, frozenset(), EVERYTHING, {ORDERS: "copied already"})
+    (found,) = plan_same_offsets({ORDERS: COPY}, logs, frozenset(), EVERYTHING, {ORDERS: COPIED})
     assert (found["action"], found["detail"]) == ("go on", "copied already")
     empty = {ORDERS: Logs(Bounds(0, 400), Bounds(0, 0), 0.0)}
-    (found,) = plan_same_offsets({ORDERS: COPY}, empty, frozenset(), EVERYTHING, {ORDERS: "copied already"})
+    (found,) = plan_same_offsets({ORDERS: COPY}, empty, frozenset(), EVERYTHING, {ORDERS: COPIED})
     assert found["action"] == "copy"
 
 
@@ -85,14 +87,32 @@ def test_copies_are_gone_on_with_that_this_flow_or_under_one_name_the_flow_back_
         "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
         "mirror.offsets = same",
     )
-    settings, pairs = flow_settings(*lines), {ORDERS: ORDERS}
+    settings, pairs, east = flow_settings(*lines), {ORDERS: ORDERS}, cluster("east", topic("orders"))
     position = Position(7, 7, 0, True, same_offsets=True)
-    assert begun_copies(pairs, settings, None, {ORDERS: position}) == {ORDERS: "copied already"}
-    assert begun_copies(pairs, settings, None, {ORDERS: replace(position, same_offsets=False)}) == {}
-    (told,) = begun_copies(pairs, settings, settings, {}).values()
-    assert "may be the original" in told
-    assert begun_copies({ORDERS: COPY}, settings, settings, {}) == {}
-    assert begun_copies(pairs, settings, flow_settings(lines[0]), {}) == {}
+    assert begun_copies(pairs, east, settings, None, {ORDERS: position}) == {ORDERS: COPIED}
+    assert begun_copies(pairs, east, settings, None, {ORDERS: replace(position, same_offsets=False)}) == {}
+    (told,) = begun_copies(pairs, east, settings, settings, {}).values()
+    assert told.action == "go on"
+    assert "once west->east has copied it to east; else it may be the original" in told.detail
+    assert begun_copies({ORDERS: COPY}, east, settings, settings, {}) == {}
+    assert begun_copies(pairs, east, settings, flow_settings(lines[0]), {}) == {}
+
+
+def test_the_copy_of_a_recreated_topic_is_a_problem_or_made_anew_as_the_file_says() -> None:
+    position = Position(7, 7, 0, True, topic_id="O" * 22, same_offsets=True)
+    east = cluster("east", replace(topic("orders"), topic_id="N" * 22))
+
+    def action(*lines: str) -> str:
+        settings = flow_settings("mirror.offsets = same", *lines)
+        (told,) = begun_copies({ORDERS: COPY}, east, settings, None, {ORDERS: position}).values()
+        assert "orders on east was deleted and created anew" in told.detail
+        return told.action
+
+    assert action() == "problem"
+    assert action("mirror.offsets.recreated = make-anew") == "make anew"
+    settings = flow_settings("mirror.offsets = same")
+    same = {ORDERS: replace(position, topic_id="N" * 22)}
+    assert begun_copies({ORDERS: COPY}, east, settings, None, same) == {ORDERS: COPIED}
 
 
 def test_only_topics_that_are_chosen_have_them() -> None:

@@ -1,0 +1,206 @@
+"""Copies with the source's offsets whose source topics were deleted and created anew: deleted, to be made anew.
+
+What a copy holds may be all that is left of the old topic, so this is done only where the file says so
+(``mirror.offsets.recreated = make-anew``), and only once every broker of the source that is up says that the topic is a
+new one: one that lags behind may still tell of an older one.
+
+Invariants:
+
+(a) A copy is deleted by its id, and that is the one on record of each of its partitions; a new topic of that name is
+    left alone, however late a request arrives.
+(b) Nothing appends to it any more: all its partitions have stopped, in an epoch that has ended.
+(c) What is gone with it is a gap on record before it is deleted, by what its logs hold: positions on record may lie
+    behind that.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mirror.config.settings import FlowSettings
+from mirror.control.flow_log import FlowLog
+from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
+from mirror.kafka import topic_ids
+from mirror.kafka.answers import Found
+from mirror.kafka.brokers import known_topic_ids
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import Topic
+from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap, GapKind
+from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import stamped, state_topic
+
+
+@dataclass(frozen=True, slots=True)
+class OutdatedCopy:
+    """A copy of a topic that is another one by now.
+
+    Attributes
+    ----------
+    topic
+        the topic on the source, as it is now.
+    copy
+        the topic on the target, whose records are of the former one.
+    positions
+        how far that was copied, by partition of the source.
+    """
+
+    topic: Topic
+    copy: Topic
+    positions: Mapping[TopicPartition, Position]
+
+    @property
+    def former_id(self) -> str:
+        """The id of the topic that it is a copy of."""
+        return next(each.topic_id for each in self.positions.values() if each.target_id == self.copy.topic_id)
+
+
+def outdated_copies(
+    state: FlowState, settings: FlowSettings, upstream: Mapping[str, Topic], downstream: Mapping[str, Topic]
+) -> tuple[OutdatedCopy, ...]:
+    """Return the copies to be deleted, as both clusters describe their topics; see the module's invariants."""
+    past = {gap.topic_id for gap in state.gaps.values() if gap.kind is GapKind.RECREATED}
+    found = []
+    for name, known in _with_same_offsets(state, settings).items():
+        topic = upstream.get(name)
+        if topic is None or topic.topic_id in past:
+            continue
+        present = [known[each] for each in topic.topic_partitions if each in known]
+        names = {position.target or settings.copy_of(name) for position in present}
+        copy = downstream.get(next(iter(names), ""))
+        if copy is None or len(names) != 1:
+            continue
+        is_new = all(topic_ids.differ(position.topic_id, topic.topic_id) for position in present)
+        if is_new and all(position.target_id == copy.topic_id != topic_ids.NONE for position in present):
+            found.append(OutdatedCopy(topic, copy, known))
+    return tuple(found)
+
+
+def gaps_of(
+    copy: OutdatedCopy,
+    bounds: Mapping[TopicPartition, tuple[int, int]],
+    state: FlowState,
+    flow: Flow,
+    at_ms: int,
+) -> Iterable[Gap]:
+    """Yield what is gone with a copy and is not on record yet.
+
+    Parameters
+    ----------
+    bounds
+        where the log of each of its partitions begins and ends: its offsets are those of the former topic.
+    """
+    recorded = {(gap.source, gap.topic_id) for gap in state.gaps.values() if gap.kind is GapKind.RECREATED}
+    for partition, (start, end) in sorted(bounds.items()):
+        source = TopicPartition(copy.topic.name, partition.partition)
+        position = copy.positions.get(source)
+        until = max(end, position.source_end) if position is not None else end
+        if until == start or (source, copy.former_id) in recorded:
+            continue
+        reason = (
+            f"the topic {source.topic} on {flow.source} was deleted and created anew (id {copy.former_id}, now "
+            f"{copy.topic.topic_id}), and its copy {copy.copy.name} on {flow.target} was deleted to be made anew: "
+            f"neither has the offsets {start} to {until - 1} of the old {source} any more, of which the copy had "
+            f"{end - start}"
+        )
+        yield Gap(source, start, until, reason, at_ms, GapKind.RECREATED, None, copy.former_id)
+
+
+class RecreatedTopicsTick:
+    """Deletes the copies of topics that were created anew on the source, where the file says so."""
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        log: FlowLog,
+        source: Cluster,
+        target: Cluster,
+        writer: Appender,
+        has_stopped: Callable[[str], bool],
+        clock: Clock = now_ms,
+    ) -> None:
+        """Append with ``writer``; ``log`` is read as it was last polled.
+
+        ``has_stopped`` says of a topic of the source whether nothing appends to its copy, nor will.
+        """
+        self._settings = settings
+        self._log = log
+        self._source = source
+        self._target = target
+        self._writer = writer
+        self._has_stopped = has_stopped
+        self._clock = clock
+        self._notes: tuple[str, ...] = ()
+
+    def tick(self) -> TickReport:
+        """Run one round."""
+        self._notes = ()
+        report = run_tick(f"recreated topics {self._settings.flow}", self._clock, self._round)
+        return replace(report, notes=self._notes)
+
+    def _round(self, at_ms: int) -> tuple[int, Sequence[str]]:
+        state, flow = self._log.state, self._settings.flow
+        stopped = {name for name in _with_same_offsets(state, self._settings) if self._has_stopped(name)}
+        if not stopped:
+            return 0, ()
+        upstream, downstream = (
+            self._source.topics(stopped),
+            self._target.topics(list(map(self._settings.copy_of, stopped))),
+        )
+        outdated = outdated_copies(state, self._settings, upstream, downstream)
+        if not outdated:
+            return 0, ()
+        told = known_topic_ids(self._source, [each.topic.name for each in outdated])
+        copies = {each.copy.name: each for each in outdated if told[each.topic.name] == {each.topic.topic_id}}
+        if not copies:
+            return 0, ()
+        bounds = self._bounds([each.copy for each in copies.values()])
+        problems = [
+            f"{name} on {flow.target} is not deleted to be made anew: {why}" for name, why in bounds.problems.items()
+        ]
+        gaps = [
+            gap.record() for name, logs in bounds.items() for gap in gaps_of(copies[name], logs, state, flow, at_ms)
+        ]
+        if gaps:
+            self._writer.append(state_topic(flow.source), 0, stamped(gaps, None, at_ms))
+        ids = {name: copies[name].copy.topic_id for name in bounds}
+        results = self._target.delete_topics_by_id(ids) if ids else []
+        problems += [
+            f"{each.item} on {flow.target} cannot be deleted to be made anew: {each.problem}"
+            for each in results
+            if each.problem is not None
+        ]
+        deleted = [copies[each.item] for each in results if each.problem is None]
+        self._notes = tuple(
+            f"{each.copy.name} on {flow.target} (id {each.copy.topic_id}) is deleted and made anew, as "
+            f"mirror.offsets.recreated says: {each.topic.name} on {flow.source} was deleted and created anew"
+            for each in deleted
+        )
+        return len(deleted), problems
+
+    def _bounds(self, copies: Iterable[Topic]) -> Found[str, dict[TopicPartition, tuple[int, int]]]:
+        """Return where the logs of each topic's partitions begin and end; a topic is told whole or not at all."""
+        partitions = [each for copy in copies for each in copy.topic_partitions]
+        starts, ends = self._target.offsets(partitions, "earliest"), self._target.offsets(partitions, "written")
+        found: Found[str, dict[TopicPartition, tuple[int, int]]] = Found()
+        for each in partitions:
+            if each in starts and each in ends:
+                found.setdefault(each.topic, {})[each] = starts[each], ends[each]
+            else:
+                found.problems[each.topic] = starts.problems.get(each) or ends.problems[each]
+        for topic in found.problems:
+            found.pop(topic, None)
+        return found
+
+
+def _with_same_offsets(state: FlowState, settings: FlowSettings) -> dict[str, dict[TopicPartition, Position]]:
+    """Return the positions of topics whose copies are to be made anew once these are, by topic."""
+    found: dict[str, dict[TopicPartition, Position]] = defaultdict(dict)
+    for source, position in state.positions.items():
+        if position.same_offsets and settings.makes_recreated_anew(source.topic):
+            found[source.topic][source] = position
+    return found

@@ -1,0 +1,187 @@
+"""A copy with the source's offsets is deleted once its topic was created anew, if the file says so, and never another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from mirror.control import recreated_topics
+from mirror.control.flow_log import FlowLog
+from mirror.control.recreated_topics import RecreatedTopicsTick, outdated_copies
+from mirror.kafka import topic_ids
+from mirror.kafka.answers import Found, ItemResult
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import Topic
+from mirror.kafka.log import NewRecord
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap, GapKind
+from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from tests.unit.control.builders import flow_settings, topic
+
+ASKED = ("mirror.offsets = same", "mirror.offsets.recreated = make-anew")
+OLD, NEW, COPY, ANEW = ("O" * 22, "N" * 22, "C" * 22, "D" * 22)
+ORDERS, GONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+AT = Position(10, 10, 4, True, 0, OLD, COPY, target="east.orders", source_end=12, same_offsets=True)
+
+
+def state_of(*records: Any) -> FlowState:
+    state = FlowState()
+    for key, value in records:
+        state.apply(key, value)
+    return state
+
+
+def named(name: str, topic_id: str, partitions: int = 1) -> Mapping[str, Topic]:
+    return {name: replace(topic(name, partitions), topic_id=topic_id)}
+
+
+def outdated(
+    *lines: str, position: Position = AT, source_id: str = NEW, copy_id: str = COPY, records: Sequence[Any] = ()
+) -> list[str]:
+    state = state_of(position.record(ORDERS), *records)
+    found = outdated_copies(
+        state, flow_settings(*(lines or ASKED)), named("orders", source_id), named("east.orders", copy_id)
+    )
+    return [f"{each.copy.name} {each.copy.topic_id}" for each in found]
+
+
+def test_the_copy_of_a_topic_that_is_another_one_now_is_outdated() -> None:
+    assert outdated() == [f"east.orders {COPY}"]
+
+
+def test_a_copy_is_not_outdated_while_its_topic_is_the_same_or_is_not_told_or_the_file_does_not_say_so() -> None:
+    assert outdated(source_id=OLD) == []
+    assert outdated(source_id=topic_ids.NONE) == []
+    assert outdated("mirror.offsets = same") == []
+    assert outdated(*ASKED, "mirror.offsets.topics = bills") == []
+    assert outdated_copies(state_of(AT.record(ORDERS)), flow_settings(*ASKED), {}, named("east.orders", COPY)) == ()
+
+
+def test_a_copy_that_is_not_the_one_on_record_is_left_alone() -> None:
+    """It was made anew already, by hand or by an engine whose first position is not on record yet."""
+    assert outdated(copy_id=ANEW) == []
+    assert outdated(copy_id=topic_ids.NONE, position=replace(AT, target_id="")) == []
+    assert outdated(position=replace(AT, target_id="")) == []
+
+
+def test_a_copy_with_offsets_of_its_own_is_left_alone() -> None:
+    assert outdated(position=replace(AT, same_offsets=False)) == []
+
+
+def test_an_id_that_is_past_is_told_by_a_broker_that_lags_behind() -> None:
+    past = Gap(ORDERS, 0, 5, "created anew", 1, GapKind.RECREATED, 5, NEW)
+    assert outdated(records=[past.record()]) == []
+
+
+def test_a_copy_is_outdated_once_all_its_partitions_are_of_the_former_topic() -> None:
+    second = TopicPartition("orders", 1)
+    state = state_of(AT.record(ORDERS), replace(AT, topic_id=NEW, target_id=ANEW).record(second))
+    both = named("orders", NEW, 2), named("east.orders", COPY, 2)
+    assert outdated_copies(state, flow_settings(*ASKED), *both) == ()
+
+
+class World:
+    """A flow that has copied a topic of two partitions, created anew with one."""
+
+    def __init__(self) -> None:
+        self.ids = {"orders": NEW, "east.orders": COPY}
+        self.told = {"orders": frozenset({NEW})}
+        self.stopped = {"orders"}
+        # Of the copy's partitions.
+        self.logs = [(4, 11), (5, 5)]
+        self.deleted: list[Mapping[str, str]] = []
+        self.problem: str | None = None
+        self.written: list[NewRecord] = []
+        self.state = state_of(AT.record(ORDERS), AT.record(GONE))
+        cluster = cast(Cluster, self)
+        log = cast(FlowLog, SimpleNamespace(state=self.state))
+        self._tick = RecreatedTopicsTick(
+            flow_settings(*ASKED), log, cluster, cluster, self, self.stopped.__contains__, clock=lambda: 7
+        )
+
+    def topics(self, names: Collection[str]) -> Found[str, Topic]:
+        counts = {"orders": 1, "east.orders": 2}
+        return Found(
+            {name: replace(topic(name, counts[name]), topic_id=self.ids[name]) for name in names if name in self.ids}
+        )
+
+    def offsets(self, partitions: Collection[TopicPartition], at: str) -> Found[TopicPartition, int]:
+        logs = {each: self.logs[each.partition][["earliest", "written"].index(at)] for each in partitions}
+        return Found(
+            {each: offset for each, offset in logs.items() if offset >= 0},
+            {each: "LEADER_NOT_AVAILABLE" for each, offset in logs.items() if offset < 0},
+        )
+
+    def delete_topics_by_id(self, ids: Mapping[str, str]) -> list[ItemResult]:
+        self.deleted.append(ids)
+        return [ItemResult(name, self.problem) for name in ids]
+
+    def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
+        assert (topic, partition, self.deleted) == ("mm2-state.east.internal", 0, [])
+        self.written += records
+        for key, value, *_ in records:
+            assert value is not None
+            self.state.apply(key, value)
+        return 0
+
+    def look(self) -> Any:
+        return self._tick.tick()
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    monkeypatch.setattr(recreated_topics, "known_topic_ids", lambda _, names: {each: made.told[each] for each in names})
+    return made
+
+
+def test_it_is_deleted_by_its_id_and_that_is_told(world: World) -> None:
+    report = world.look()
+    assert world.deleted == [{"east.orders": COPY}]
+    assert (report.done, report.problems) == (1, ())
+    (note,) = report.notes
+    assert note.startswith(f"east.orders on west (id {COPY}) is deleted and made anew")
+
+
+def test_what_its_logs_hold_and_what_was_never_copied_is_a_gap_before_it_is_deleted_also_behind_the_position(
+    world: World,
+) -> None:
+    """Of a partition, too, that the new topic does not have."""
+    world.problem = "TOPIC_DELETION_DISABLED"
+    world.state.apply(*replace(AT, source_end=0).record(ORDERS))
+    report = world.look()
+    assert report.problems == ("east.orders on west cannot be deleted to be made anew: TOPIC_DELETION_DISABLED",)
+    found = [(gap.source, gap.start, gap.end, gap.kind, gap.topic_id) for gap in world.state.open_gaps]
+    assert found == [(ORDERS, 4, 11, GapKind.RECREATED, OLD), (GONE, 5, 12, GapKind.RECREATED, OLD)]
+    assert "neither has the offsets 4 to 10 of the old orders-0 any more" in world.state.open_gaps[0].reason
+    assert {gap.found_at_ms for gap in world.state.open_gaps} == {7}
+
+
+def test_a_gap_on_record_is_not_recorded_again(world: World) -> None:
+    for source in (ORDERS, GONE):
+        world.state.apply(*Gap(source, 4, 12, "created anew", 1, GapKind.RECREATED, None, OLD).record())
+    world.look()
+    assert (world.written, world.deleted) == ([], [{"east.orders": COPY}])
+
+
+def test_a_copy_that_does_not_tell_what_it_holds_is_kept(world: World) -> None:
+    world.logs[1] = (5, -1)
+    report = world.look()
+    assert report.problems == ("east.orders on west is not deleted to be made anew: LEADER_NOT_AVAILABLE",)
+    assert (world.deleted, world.written) == ([], [])
+
+
+def test_nothing_is_deleted_before_all_brokers_of_the_source_know_the_new_topic(world: World) -> None:
+    for told in ({NEW, OLD}, {NEW, ""}, {OLD}, set()):
+        world.told["orders"] = frozenset(told)
+        assert (world.look().done, world.deleted, world.written) == (0, [], [])
+
+
+def test_nothing_is_deleted_while_a_partition_may_be_appended_to_or_is_paused(world: World) -> None:
+    world.stopped.clear()
+    assert (world.look().done, world.deleted) == (0, [])
