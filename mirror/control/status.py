@@ -16,7 +16,7 @@ from mirror.control.flow_status import CLIFF_SECONDS, FlowStatus, PartitionStatu
 from mirror.control.foreign_records import foreign_reasons
 from mirror.control.gaps import iso_time, open_gaps_reason
 from mirror.control.state_notes import state_notes
-from mirror.control.tick import connection_name
+from mirror.control.tick import connection_name, shortened
 from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, Channel, topic_settings
 from mirror.kafka.codes import OFFSET_OUT_OF_RANGE
@@ -158,14 +158,12 @@ class FlowObserver:
         deselected = tuple(sorted(source for source in state.positions if not selected[source.topic]))
         positions = {source: each for source, each in sorted(state.positions.items()) if selected[source.topic]}
         try:
-            partitions, notes = self._partitions(positions)
+            partitions, notes, untold = self._partitions(positions)
+            trouble += shortened(untold)
         except KafkaProblem as problem:
             self._forget_source()
             trouble += _beside(state.run, flow, str(problem))
-            partitions = tuple(
-                PartitionStatus(*source, position.upstream, None, position.downstream, None, None, position.left_out)
-                for source, position in positions.items()
-            )
+            partitions = tuple(_untold(source, position) for source, position in positions.items())
         gaps_of = Counter(gap.source for gap in state.open_gaps)
         stopped = state.stopped
         partitions = tuple(
@@ -248,15 +246,15 @@ class FlowObserver:
 
     def _partitions(
         self, positions: Mapping[TopicPartition, Position]
-    ) -> tuple[tuple[PartitionStatus, ...], tuple[str, ...]]:
-        """Return where the partitions stand that the source has, and what became of the others (RUN-07)."""
+    ) -> tuple[tuple[PartitionStatus, ...], tuple[str, ...], tuple[str, ...]]:
+        """Return where the partitions stand that the source has, the copies of what it has not (RUN-07), and problems.
+
+        Where a partition without a leader ends is not known; the others are told all the same.
+        """
         channel = self._source_channel()
         ends, problems = channel.find_offsets(positions, LATEST) if positions else ({}, {})
-        deleted = {topic for topic in {source.topic for source in problems} if not channel.has_topic(topic)}
-        for source, problem in problems.items():
-            if source.topic not in deleted:
-                raise problem
-        there = {source: each for source, each in positions.items() if source.topic not in deleted}
+        gone = channel.absent(problems)
+        there = {source: each for source, each in positions.items() if source in ends}
         lags = {source: max(0, ends[source] - each.upstream) for source, each in there.items()}
         oldest = self._oldest(channel, {source: each.upstream for source, each in there.items()}, lags, ends)
         retention = self._kept(channel, {source.topic for source in oldest})
@@ -279,16 +277,29 @@ class FlowObserver:
                     deleted_in_seconds=left,
                 )
             )
+        untold = {source: problem for source, problem in problems.items() if source not in gone}
+        found += [_untold(source, positions[source]) for source in untold]
+        found.sort(key=lambda each: (each.topic, each.partition))
+        return tuple(found), self._left_copies(positions, gone), tuple(map(str, untold.values()))
+
+    def _left_copies(
+        self, positions: Mapping[TopicPartition, Position], gone: Collection[TopicPartition]
+    ) -> tuple[str, ...]:
+        """Say of which topics, or of which of their partitions, the copies are left, since the source has none."""
         flow = self._settings.flow
-        copies = {
-            source.topic: position.target or self._settings.copy_of(source.topic)
-            for source, position in positions.items()
+        topics = {source.topic for source in gone}
+        whole = topics - {source.topic for source in positions.keys() - gone}
+        copies = {source: positions[source].target or self._settings.copy_of(source.topic) for source in gone}
+        of_topics = {source.topic: copies[source] for source in gone if source.topic in whole}
+        of_partitions = {
+            str(source): str(TopicPartition(copies[source], source.partition))
+            for source in gone
+            if source.topic not in whole
         }
-        notes = (
-            f"{topic} is not on {flow.source} any more; its copy {copies[topic]} on {flow.target} is left as it is"
-            for topic in sorted(deleted)
+        return tuple(
+            f"{name} is not on {flow.source} any more; its copy {copy} on {flow.target} is left as it is"
+            for name, copy in sorted((of_topics | of_partitions).items())
         )
-        return tuple(found), tuple(notes)
 
     def _oldest(
         self,
@@ -354,6 +365,11 @@ def _first_record(channel: Channel, source: TopicPartition, position: int, end: 
             raise
         return _DELETED
     return Waiting(int(time.time() * 1000), 0.0)
+
+
+def _untold(source: TopicPartition, position: Position) -> PartitionStatus:
+    """Return what is known of a partition of which the source does not tell where it ends."""
+    return PartitionStatus(*source, position.upstream, None, position.downstream, None, None, position.left_out)
 
 
 def _age(record: Waiting) -> float | None:

@@ -18,7 +18,7 @@ import enum
 import math
 import random
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import kafka.errors
@@ -94,6 +94,7 @@ class Channel:
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, str] = {}
         self._topic_errors: dict[str, int] = {}
+        self._partition_counts: dict[str, int] = {}
         self._reading: dict[int, Connection] = {}
 
     def leader(self, partition: TopicPartition) -> int:
@@ -143,6 +144,23 @@ class Channel:
             return False
         raise BrokerRefused(f"{self.alias}: topic {topic}", kafka.errors.for_code(code), "Describe on the topic")
 
+    def absent(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Ask the cluster which of some partitions it does not have: a topic that was created anew may have fewer.
+
+        Raises
+        ------
+        BrokerRefused
+            if it does not tell of one of the topics.
+        ConnectionFailed
+            if no broker can be reached.
+        """
+        there = {topic for topic in {each.topic for each in partitions} if self.has_topic(topic)}
+        return frozenset(
+            each
+            for each in partitions
+            if each.topic not in there or each.partition >= self._partition_counts[each.topic]
+        )
+
     def learn_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Ask, in one request, who leads those of ``partitions`` whose leader is not known."""
         unknown = {partition.topic for partition in partitions if partition not in self._leaders}
@@ -164,6 +182,7 @@ class Channel:
         for topic in answer.topics:
             self._topic_ids[topic.name] = topic_ids.spell(topic.topic_id)
             self._topic_errors[topic.name] = topic.error_code
+            self._partition_counts[topic.name] = len(topic.partitions)
             for entry in topic.partitions:
                 if entry.leader_id >= 0:
                     address = TopicPartition(topic.name, entry.partition_index)
@@ -203,19 +222,31 @@ class Channel:
         KafkaProblem
             if any of them cannot be told: a list that could be short is not returned.
         """
+        found, problems = self.offsets_once_led(partitions, at, view)
+        for problem in problems.values():
+            raise problem
+        return found
+
+    def offsets_once_led(
+        self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
+        """Return what :meth:`find_offsets` does; while leaders are being elected it is asked again for some seconds.
+
+        Raises
+        ------
+        ConnectionFailed
+            if no broker can be reached.
+        """
         wanted = list(partitions)
         try:
-            found, problems = wait_until(
+            return wait_until(
                 lambda: self.find_offsets(wanted, at, view),
                 f"the leaders of {self.alias}",
                 timeout_seconds=_ELECTION_SECONDS,
                 until=lambda answer: not any(_is_election(problem) for problem in answer[1].values()),
             )
         except WaitTimeout:
-            found, problems = self.find_offsets(wanted, at, view)
-        for problem in problems.values():
-            raise problem
-        return found
+            return self.find_offsets(wanted, at, view)
 
     def find_offsets(
         self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE

@@ -271,7 +271,7 @@ def plan_pairs(
     source, target = Channel(flow.source, source_client), Channel(flow.target, target_client)
     try:
         state = log.poll()
-        copied, starts, left_out = _chosen(settings, state, source)
+        copied, starts, left_out = _chosen(settings, state, source, target)
         mirrors, (mirrored, unknown), ids, compacted, absent = _looked_up(settings, clusters, flows, copied)
         left_out += _never_copied(settings, source, [each for each in absent if each not in state.positions])
         memory = Memory(str(flow), *ids, recalled.entries if recalled else {})
@@ -396,14 +396,16 @@ def plan_pairs(
 
 
 def _chosen(
-    settings: FlowSettings, state: FlowState, source: Channel
+    settings: FlowSettings, state: FlowState, source: Channel, target: Channel
 ) -> tuple[dict[TopicPartition, TopicPartition], dict[TopicPartition, int], list[LeftOut]]:
     """Return what is compared, each with its copy, where each log begins, and what is left out.
+
+    A partition of which one cluster does not tell, for want of a leader, keeps nobody from comparing the others.
 
     Raises
     ------
     KafkaProblem
-        if the source does not tell.
+        if a cluster does not answer.
     """
     flow = settings.flow
     copies = {
@@ -411,23 +413,23 @@ def _chosen(
         for partition, position in sorted(state.positions.items())
     }
     why = {}
-    for topic in {partition.topic for partition in copies}:
-        if not settings.replicates(topic):
-            why[topic] = f"the flow does not copy {topic} any more"
-        elif settings.policy.is_heartbeats_topic(topic):
-            why[topic] = "heartbeats are not compared"
-    starts, problems = source.find_offsets([each for each in copies if each.topic not in why], EARLIEST)
-    gone = {topic for topic in {each.topic for each in problems} if not source.has_topic(topic)}
-    for partition, problem in problems.items():
-        if partition.topic not in gone:
-            raise problem
-    why |= {topic: f"{topic} is not on {flow.source} any more" for topic in gone}
+    for partition in copies:
+        if not settings.replicates(partition.topic):
+            why[partition] = f"the flow does not copy {partition.topic} any more"
+        elif settings.policy.is_heartbeats_topic(partition.topic):
+            why[partition] = "heartbeats are not compared"
+    starts, untold = source.offsets_once_led([each for each in copies if each not in why], EARLIEST)
+    gone = source.absent(untold)
+    why |= {each: f"{each} is not on {flow.source} any more" for each in gone}
+    _, copies_untold = target.offsets_once_led([copies[each] for each in starts], EARLIEST)
+    unchecked = {each: str(problem) for each, problem in untold.items() if each not in gone}
+    unchecked |= {each: str(copies_untold[copies[each]]) for each in starts if copies[each] in copies_untold}
     left_out = [
-        LeftOut(flow.target, copy, 0, end, None, why[partition.topic], is_unchecked=False)
-        for partition, copy in copies.items()
-        if partition.topic in why and (end := state.positions[partition].downstream)
+        LeftOut(flow.target, copies[each], 0, end, None, reason, is_unchecked=each in unchecked)
+        for each, reason in sorted((why | unchecked).items())
+        if (end := state.positions[each].downstream)
     ]
-    return {partition: copy for partition, copy in copies.items() if partition.topic not in why}, starts, left_out
+    return {each: copy for each, copy in copies.items() if each not in why | unchecked}, starts, left_out
 
 
 def _never_copied(settings: FlowSettings, source: Channel, partitions: Sequence[TopicPartition]) -> list[LeftOut]:

@@ -18,7 +18,7 @@ from mirror.control import status
 from mirror.control.flow_log import NeverRun
 from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
 from mirror.control.status import SILENT_AFTER_MS, FlowObserver, fence_in_force, judge_state, observe
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.copied import Waiting
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
@@ -156,6 +156,10 @@ class Source:
     ) -> tuple[dict[TopicPartition, int], dict[Any, Any]]:
         return dict.fromkeys(partitions, 9), {}
 
+    def absent(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        assert not partitions
+        return frozenset()
+
 
 def test_topics_that_are_no_longer_selected_do_not_lag(
     settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
@@ -174,6 +178,43 @@ def test_topics_that_are_no_longer_selected_do_not_lag(
     assert found.deselected == (left,)
     assert found.as_json()["no_longer_selected"] == [{"topic": "bills", "partition": 3}]
     assert any("no longer selected" in note and "bills" in note for note in found.notes)
+
+
+class HalfGone(Source):
+    """A source that has lost a topic, a partition of another, and the leader of a third."""
+
+    def find_offsets(
+        self, partitions: Iterable[TopicPartition], _: int
+    ) -> tuple[dict[TopicPartition, int], dict[Any, Any]]:
+        problems = {each: LeaderUnknown(f"east: {each} has no leader") for each in partitions if each != ORDERS}
+        return {ORDERS: 9}, problems
+
+    def absent(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        return frozenset(each for each in partitions if each.topic == "bills" or each.partition == 7)
+
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def test_a_partition_that_is_gone_or_has_no_leader_keeps_no_other_from_being_told(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-07: the copies of what is gone are left as they are."""
+    sources = (ORDERS, TopicPartition("orders", 1), TopicPartition("orders", 7), TopicPartition("bills", 3))
+    state = FlowState(positions=dict.fromkeys(sources, Position(9, 9, 0, complete=True)))
+    monkeypatch.setattr(status, "Channel", HalfGone)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, [Flow("east", "west")]) as (observer,):
+        monkeypatch.setattr(observer, "close", lambda: None)
+        found = observer.look()
+        observer._source = None
+    told = {(each.topic, each.partition): (each.source_end, each.lag_records) for each in found.partitions}
+    assert told == {("orders", 0): (9, 0), ("orders", 1): (None, None)}
+    assert "east: orders-1 has no leader" in found.reasons
+    assert [note for note in found.notes if "any more" in note] == [
+        "bills is not on east any more; its copy east.bills on west is left as it is",
+        "orders-7 is not on east any more; its copy east.orders-7 on west is left as it is",
+    ]
 
 
 def test_what_lies_on_the_source_behind_a_pause_is_told(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +13,7 @@ import pytest
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.channel import EARLIEST, LATEST, View
+from mirror.kafka.problems import LeaderUnknown
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
@@ -331,3 +332,38 @@ def test_what_was_compared_earlier_counts_only_where_its_last_batch_still_stands
     assert (compared.remembered is not None) == (gone is None)
     told = f"all of it was compared anew: the last batch that was compared is not there any more on {gone}"
     assert compared.notes == (() if gone is None else (told,))
+
+
+class Leaders:
+    """A cluster that tells of some partitions alone, and lacks others."""
+
+    def __init__(self, untold: Collection[TopicPartition], lacks: Collection[TopicPartition] = ()) -> None:
+        self._untold, self._lacks = {*untold, *lacks}, lacks
+
+    def offsets_once_led(self, partitions: Iterable[TopicPartition], _: int) -> tuple[Any, Any]:
+        asked = list(partitions)
+        return (
+            {each: 0 for each in asked if each not in self._untold},
+            {each: LeaderUnknown(f"{each} has no leader") for each in asked if each in self._untold},
+        )
+
+    def absent(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        return frozenset(partitions) & frozenset(self._lacks)
+
+
+def test_a_partition_without_a_leader_is_not_checked_and_one_that_is_gone_is_left_out_while_others_are_compared() -> (
+    None
+):
+    one, two, three, four = (TopicPartition("orders", number) for number in range(4))
+    at = Position(5, 5, 0, complete=True)
+    state = on_record(*(at.record(each) for each in (one, two, three, four)))
+    source, target = Leaders([two], lacks=[three]), Leaders([TopicPartition("A.orders", 3)])
+    copied, starts, left_out = verify._chosen(FLOW, state, cast(Any, source), cast(Any, target))
+    assert copied == {one: TopicPartition("A.orders", 0)}
+    assert starts[one] == 0
+    assert [(each.partition.partition, each.reason, each.is_unchecked) for each in left_out] == [
+        (1, "orders-1 has no leader", True),
+        (2, "orders-2 is not on A any more", False),
+        (3, "A.orders-3 has no leader", True),
+    ]
+    assert {(each.cluster, each.start, each.end) for each in left_out} == {("B", 0, 5)}
