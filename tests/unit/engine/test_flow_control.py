@@ -158,7 +158,11 @@ class Late:
         self.rounds: dict[str, Callable[[], TickReport]] = {}
         source, target = brokers(topics=dict), brokers(topics=dict)
         nothing = SimpleNamespace(
-            tick=lambda: TickReport("nothing", 5, 0), side_topics_are_there=True, close=lambda: None, poll=FlowState
+            tick=lambda: TickReport("nothing", 5, 0),
+            side_topics_are_there=True,
+            close=lambda: None,
+            poll=FlowState,
+            state=FlowState(),
         )
         self.every: dict[object, float] = {}
         monkeypatch.setattr(flow_control, "LagLine", lambda *_: SimpleNamespace(tick=lag_told))
