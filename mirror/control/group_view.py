@@ -25,7 +25,7 @@ from mirror.control.tick import now_ms
 from mirror.control.untold_positions import GroupPositions, unread
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_model import GroupPosition
+from mirror.kafka.cluster_model import GroupListing, GroupPosition
 from mirror.kafka.log import LogTail
 from mirror.kafka.problems import BrokerRefused, ClusterError, LeaderUnknown
 from mirror.model.checkpoint import Checkpoint
@@ -121,6 +121,8 @@ class GroupView:
         that no group matches the pattern, in words; None: some do.
     report
         what the engine last said of the flow, as it does while the source is away too; None if none ever has.
+    unmirrored
+        groups that match whose state no checkpoint holds, and their kind; none if the source was not asked.
     """
 
     positions: tuple[TranslatedPosition, ...]
@@ -129,6 +131,7 @@ class GroupView:
     read: GroupPositions = field(default_factory=Found)
     unmatched: str | None = None
     report: RunReport | None = None
+    unmirrored: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def report_age_seconds(self) -> float | None:
@@ -176,9 +179,10 @@ def view_groups(
         find=lambda alias: _flow_into_source(settings, clusters, alias),
     )
     try:
-        read, groups, problem = (
+        read, listed, problem = (
             _from_source(settings, clusters, pattern) if ask_source else (Found(), [], "it was not asked")
         )
+        groups = [each.group for each in listed if each.is_consumer_group]
         if problem is None:
             # After the positions were read: none is then ahead of what is known to be copied.
             translator.refresh()
@@ -201,7 +205,12 @@ def view_groups(
     where = f"on {flow.source}" if problem is None else f"in the checkpoints on {flow.target}"
     is_matched = any(re.fullmatch(pattern, each) for each in groups)
     unmatched = None if is_matched else no_group(pattern, groups, where)
-    return GroupView(tuple(found), problem, unread(read, flow.source), read, unmatched, log.state.run)
+    unmirrored = {
+        each.group: each.unmirrored_kind
+        for each in listed
+        if each.unmirrored_kind is not None and re.fullmatch(pattern, each.group)
+    }
+    return GroupView(tuple(found), problem, unread(read, flow.source), read, unmatched, log.state.run, unmirrored)
 
 
 def _age_seconds(at_ms: int) -> float:
@@ -210,16 +219,16 @@ def _age_seconds(at_ms: int) -> float:
 
 def _from_source(
     settings: FlowSettings, clusters: Mapping[str, ClusterSettings], pattern: str
-) -> tuple[GroupPositions, list[str], str | None]:
-    """Return positions of the groups that match, all groups that pass the flow's filters, and why none is told."""
+) -> tuple[GroupPositions, list[GroupListing], str | None]:
+    """Return positions of the groups that match, all groups that pass the flow's filters, and why none is told.
+
+    Of groups whose state is not mirrored there are no positions.
+    """
     try:
         with Cluster.connect(clusters[settings.flow.source], timeout_seconds=5.0) as source:
-            groups = [
-                listing.group
-                for listing in source.groups()
-                if listing.is_consumer_group and settings.group_filter.matches(listing.group)
-            ]
-            return source.positions_of_groups([each for each in groups if re.fullmatch(pattern, each)]), groups, None
+            listed = [each for each in source.groups() if settings.group_filter.matches(each.group)]
+            groups = [each.group for each in listed if each.is_consumer_group]
+            return source.positions_of_groups([each for each in groups if re.fullmatch(pattern, each)]), listed, None
     except ClusterError as problem:
         return Found(), [], str(problem)
 

@@ -297,6 +297,9 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
     if state is None:
         why = target.states.problems.get(group, _NOT_ASKED)
         return decision(GroupAction.SKIP_UNKNOWN, f"the state of the group is not known: {why}")
+    if state.is_share:
+        why = "a share group (KIP-932) has that name on the target, and takes no positions: one needs another name"
+        return decision(GroupAction.SKIP_UNKNOWN, why)
     if state.is_active:
         members = f"{state.state}, {state.members} members"
         return decision(GroupAction.SKIP_ACTIVE, f"the group is in use ({members}); its position is its members'")

@@ -21,7 +21,7 @@ from mirror.model.state_record import StateRecord
 from mirror.model.state_values import chunk_record
 
 # Behind these the copy goes on by itself: nothing that the source still has is missing in it.
-_PASSED = frozenset({GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED})
+_PASSED = frozenset({GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED, GapKind.COPIED_AGAIN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +201,38 @@ def made_anew(work: PartitionWork, before: Position, state: FlowState, ends: End
         f"{_range(before.origin, end)} of the old {work.source} any more, which was copied up to {before.upstream}"
     )
     return Gap(work.source, before.origin, end, reason, now_ms, GapKind.RECREATED, ends.target_end, before.topic_id)
+
+
+def copied_again(
+    work: PartitionWork, recorded: Position, found: Position, ends: Ends, looked_from: int, now_ms: int
+) -> Gap | None:
+    """Return the gap of copies that the target removed before they could be matched; None if there can be none.
+
+    Where something was found behind them it is known how far the copy was. ``looked_from``: the offset of the copy from
+    which on the flow's records may lie there.
+    """
+    count = ends.target_start - looked_from
+    end = min(recorded.upstream + count, ends.source_end)
+    if found.upstream != recorded.upstream or end <= max(recorded.upstream, ends.source_start):
+        return None
+    flow = work.flow
+    reason = (
+        f"{flow.target} removed the offsets {_range(looked_from, ends.target_start)} of {work.target} (retention, or "
+        f"deleted records) before it was on record what lay there. What {flow.source} has from offset "
+        f"{recorded.upstream} of {work.source} on is copied: of that {counted(end - recorded.upstream, 'record')} at "
+        "most had been copied before, and may have been read twice"
+    )
+    gap = Gap(
+        work.source,
+        recorded.upstream,
+        end,
+        reason,
+        now_ms,
+        GapKind.COPIED_AGAIN,
+        ends.target_end,
+        recorded.topic_id,
+    )
+    return settle(gap, work.gaps)
 
 
 def unmatched(work: PartitionWork, position: Position, ends: Ends, reason: str, now_ms: int) -> Detour:

@@ -29,6 +29,7 @@ from mirror.kafka.problems import KafkaProblem
 from mirror.model import connect_offsets
 from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import EpochEnd, find_divergence
+from mirror.model.mm2_trace import Pair
 from mirror.model.partition import TopicPartition
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord, epoch_of, stamped, term_of
@@ -229,21 +230,29 @@ def _go_on(
     if handover.clean:
         return Ready(handover)
     now_ms = int(time.time() * 1000)
-    outcome = _resume(flow, work, ends, source, target, mirrored, is_decided, is_over)
+    others_until = 0 if is_decided or _stretches(work) else _others_until(work, ends, target)
+    outcome = _resume(flow, work, ends, source, target, mirrored, is_decided, others_until, is_over)
     if isinstance(outcome, Javas | NotYet):
         return outcome
+    again = None
+    if isinstance(outcome, Ready | Partly) and not is_decided:
+        looked_from = max(handover.position.downstream, others_until)
+        again = gaps.copied_again(work, handover.position, outcome.handover.position, ends, looked_from, now_ms)
+    if again is not None and not again.passed:
+        return Refused(gaps.stop_reason(again), (*records, *gaps.news(again, work.gaps)))
     if isinstance(outcome, Partly):
         found = outcome.handover
         passed = gaps.unrecorded(work, handover.position, found.position, ends, now_ms)
-        news = (passed.record(),) if passed is not None else ()
+        news = tuple(gap.record() for gap in (again, passed) if gap is not None)
         return replace(outcome, handover=replace(found, unwritten=(*news, *found.unwritten)))
     if isinstance(outcome, Refused):
         detour = gaps.unmatched(work, handover.position, ends, outcome.reason, now_ms)
         around = _around(work, handover, detour, bearings)
         return replace(around, records=records + around.records)
     at = outcome.handover.position
-    gap = gaps.unrecorded(work, handover.position, at, ends, now_ms, outcome.removed)
-    return replace(outcome, records=(gap.record(), *outcome.records)) if gap is not None else outcome
+    passed = gaps.unrecorded(work, handover.position, at, ends, now_ms, outcome.removed)
+    news = tuple(gap.record() for gap in (again, passed) if gap is not None)
+    return replace(outcome, records=(*news, *outcome.records))
 
 
 def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, bearings: Bearings) -> gaps.Detour | None:
@@ -274,16 +283,14 @@ def _resume(
     target: Channel,
     mirrored: Mirrored,
     is_decided: bool,  # passed on
+    others_until: int,
     is_over: Callable[[], bool],
 ) -> Place:
     assert work.handover is not None
     old = work.handover.position
     start = max(old.upstream, ends.source_start)
-    stretches = work.mm2.stretches if work.mm2 else ()
+    stretches = _stretches(work)
     is_ours = flow.writers.__contains__
-    # Java MirrorMaker may be among the others: where it has left syncs all is looked at.
-    others_until = 0 if is_decided or stretches else _others_until(work, ends, target)
-
     piece = _Piece(time.monotonic() + _MATCH_SECONDS, is_over)
 
     def read() -> resume.Logs:
@@ -321,6 +328,11 @@ def _resume(
         return Javas()
     except CorruptBatch as problem:
         return Refused(f"what lies on the target cannot be compared with the source: {problem}")
+
+
+def _stretches(work: PartitionWork) -> Sequence[tuple[Pair, ...]]:
+    """Return what Java MirrorMaker's syncs say; where it has left some it may be among the others: all is looked at."""
+    return work.mm2.stretches if work.mm2 else ()
 
 
 def _next_batch(flow: FlowWork, work: PartitionWork) -> NextBatch | None:

@@ -14,7 +14,7 @@ from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.run_log import logger_of
 from mirror.kafka.batch import NO_PRODUCER
-from mirror.model.gap import Gap, GapKey
+from mirror.model.gap import Gap, GapKey, GapKind
 
 # What may be wrong: of what kind, and with what: a partition, or the flow itself (empty).
 Condition: TypeAlias = tuple[str, str]
@@ -193,7 +193,8 @@ class FlowNews:
     def _tell_gaps(self, gaps: Mapping[GapKey, Gap]) -> None:
         new = [gap for key, gap in sorted(gaps.items()) if key not in self._gaps]
         said = [
-            f"gap found: {each.source} lacks offsets {each.start} to {each.end - 1} ({each.kind.value}): {each.reason}"
+            f"gap found: {each.source} {'copies again' if each.kind is GapKind.COPIED_AGAIN else 'lacks'} offsets "
+            f"{each.start} to {each.end - 1} ({each.kind.value}): {each.reason}"
             for each in new
         ]
         for line in shortened(said):

@@ -84,8 +84,9 @@ class GroupRequests(ClusterConnection):
             # Groups of the new protocol are not shown by this request, but they are listed, with their state.
             listed = {group.group: group for group in self.groups()}
             for name in unseen:
-                state = listed[name].state if name in listed else "Dead"
-                found[name] = GroupDescription(state, 0 if state in ("Empty", "Dead") else 1)
+                group = listed.get(name, GroupListing(name, "", "Dead", ""))
+                members = 0 if group.state in ("Empty", "Dead") else 1
+                found[name] = GroupDescription(group.state, members, is_share=group.group_type.lower() == "share")
         return found
 
     def _describe_groups(self, groups: Sequence[str], coordinator: int) -> dict[str, Answer]:

@@ -70,6 +70,9 @@ class ConfigChange:
     delete: tuple[str, ...] = ()
 
 
+_UNMIRRORED_KINDS = {"share": "share groups (KIP-932)", "streams": "streams groups (KIP-1071)"}
+
+
 @dataclass(frozen=True, slots=True)
 class GroupListing:
     """One group of the list; ``protocol_type`` is ``consumer`` for consumers, empty for who only commits."""
@@ -84,13 +87,22 @@ class GroupListing:
         """Whether its positions are those of consumers (GOS-09): no Connect workers, no share or streams groups."""
         return self.protocol_type in ("consumer", "") and self.group_type.lower() in ("", "classic", "consumer")
 
+    @property
+    def unmirrored_kind(self) -> str | None:
+        """Return of which kind it is, in words, if that has a state that no checkpoint holds (GOS-09)."""
+        return _UNMIRRORED_KINDS.get(self.group_type.lower())
+
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """State and number of members; of a group of the new protocol the number is only known to be 0 or at least 1."""
+    """State and number of members; of a group of the new protocol the number is only known to be 0 or at least 1.
+
+    ``is_share``: whether it is a share group (KIP-932), which takes no positions.
+    """
 
     state: str
     members: int
+    is_share: bool = False
 
     @property
     def is_active(self) -> bool:

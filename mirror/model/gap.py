@@ -32,6 +32,8 @@ class GapKind(StrEnum):
     """The target no longer has the copies: its log was truncated, or the topic deleted and created anew."""
     UNMATCHED = "unmatched"
     """What this flow wrote behind its last recorded position is not what the source has there."""
+    COPIED_AGAIN = "copied-again"
+    """The target removed copies before it was on record that they were made: they are made again."""
     SKIPPED = "skipped"
     """They were left out because they could not be copied."""
     PARKED = "parked"

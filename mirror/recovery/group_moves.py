@@ -72,6 +72,8 @@ class MovePlan:
         where the checkpoints tell: the groups that may have read copies of which there are none, in words for people.
     idle_positions
         where groups stand on the target that have read nothing since they were put where they are: they stay there.
+    unmirrored
+        groups whose state no checkpoint holds, and what to do about them.
     """
 
     settings: FlowSettings
@@ -83,6 +85,7 @@ class MovePlan:
     unmatched: str | None = None
     unseen: tuple[str, ...] = ()
     idle_positions: Mapping[str, Mapping[TopicPartition, GroupPosition]] = field(default_factory=dict)
+    unmirrored: tuple[Unmoved, ...] = ()
 
     @property
     def writes(self) -> tuple[GroupDecision, ...]:
@@ -110,6 +113,7 @@ class MovePlan:
         """What stays as it is on purpose."""
         return (
             *self.unneeded,
+            *self.unmirrored,
             *(
                 _unmoved(each, each.reason)
                 for each in self.decisions
@@ -260,6 +264,7 @@ def plan_moves(
         view.unmatched,
         unseen,
         idle_positions,
+        tuple(_unmirrored(group, view, settings) for group in sorted(view.unmirrored.keys() - set(groups))),
     )
 
 
@@ -326,6 +331,7 @@ def untranslated(view: GroupView, groups: Iterable[str], settings: FlowSettings)
             left.append(why)
         elif isinstance(each.translation, TooOld | NotMirrored):
             refused.append(why)
+    refused += [_unmirrored(group, view, settings) for group in groups if group in view.unmirrored]
     known = {each.group for each in view.positions} | {each.group for each in refused}
     said = (
         f"it has no position on {flow.source}, or does not pass the filters of {flow}"
@@ -334,6 +340,12 @@ def untranslated(view: GroupView, groups: Iterable[str], settings: FlowSettings)
     )
     refused += [Unmoved(group, None, said) for group in groups if group not in known]
     return refused, left
+
+
+def _unmirrored(group: str, view: GroupView, settings: FlowSettings) -> Unmoved:
+    target = settings.flow.target
+    advice = f"decide where it begins on {target}, and set that there before its members start"
+    return Unmoved(group, None, f"the state of {view.unmirrored[group]} is not mirrored: {advice}")
 
 
 def _checkpoints(positions: Iterable[TranslatedPosition]) -> list[Checkpoint]:

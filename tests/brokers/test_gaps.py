@@ -33,6 +33,7 @@ from tests.brokers.copying import (
     assert_copied,
     can_tell,
     delete_before,
+    delete_records,
     ends_of,
     producer_to,
     write,
@@ -149,6 +150,29 @@ def test_what_was_copied_but_not_recorded_before_the_source_removed_it_is_no_gap
     assert known is not None
     assert known.translate(220) == Exact(200)
     assert known.translate(150) in {Exact(130), Exact(150)}, "never behind what was read"
+
+
+def test_what_the_target_removed_of_a_copy_before_it_was_recorded_comes_again_and_is_counted(
+    new_copying: NewCopying, new_process: Callable[[], None]
+) -> None:
+    """Killed before it had recorded them, an engine comes back behind DeleteRecords on the copy, or retention there."""
+    copying = new_copying(partitions=2)
+    source, idle = copying.pairs
+    client = copying.flow.source_client
+    for each in copying.pairs:
+        write(client, each, range(100))
+    copying.until_caught_up()
+    recorded = {each: replace(handover, clean=False) for each, handover in copying.handovers.items()}
+    write(client, source, range(100, 150))
+    copying.until_caught_up()
+    for each in copying.pairs:
+        delete_records(copying.flow.target_client, copying.pairs[each], 150 if each == source else 100)
+    copying.handovers, copying.flow = recorded, replace(copying.flow, producer=None)
+    new_process()
+    copying.until_caught_up()
+    gap = gap_of(copying)
+    assert (gap.source, gap.start, gap.end, gap.kind, gap.passed) == (source, 100, 150, GapKind.COPIED_AGAIN, True)
+    assert (values(copying, source), values(copying, idle)) == ([*range(100, 150)], [])
 
 
 def test_a_strict_copy_stops_at_a_gap_until_it_is_acknowledged(

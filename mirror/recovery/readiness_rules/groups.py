@@ -21,7 +21,6 @@ from mirror.recovery.unsure_groups import further_on
 _CONSOLE = "console-consumer-"
 # MirrorMaker's own: more seldom, and groups read more than that again.
 _USUAL_INTERVAL_SECONDS = 60.0
-_UNMIRRORED_KINDS = {"share": "share groups (KIP-932)", "streams": "streams groups (KIP-1071)"}
 _READ_UNCOMMITTED = "read_uncommitted"
 
 
@@ -44,7 +43,7 @@ def left_out(facts: Facts) -> Iterator[Difference]:
 def of_other_kinds(facts: Facts) -> Iterator[Difference]:
     """Groups whose state no checkpoint holds (GOS-09)."""
     for each in seen(seen(facts.source).groups):
-        kind = _UNMIRRORED_KINDS.get(each.group_type.lower())
+        kind = each.unmirrored_kind
         if kind is not None:
             yield Difference(
                 Impact.LOSES,

@@ -98,6 +98,14 @@ def test_a_group_in_use_is_left_to_its_members(state: GroupDescription) -> None:
     assert not decision.is_problem
 
 
+def test_a_share_group_of_that_name_is_a_problem_before_anything_is_written() -> None:
+    """It takes no positions (KIP-932); whether it is in use does not matter."""
+    for state in (GroupDescription("Empty", 0, is_share=True), GroupDescription("Stable", 1, is_share=True)):
+        decision = plan_one(state)
+        assert decision.action is GroupAction.SKIP_UNKNOWN
+        assert "a share group (KIP-932) has that name on the target" in decision.reason
+
+
 def test_what_could_not_be_read_is_not_written_over_and_is_a_problem() -> None:
     """GOS-04: MirrorMaker 2 writes then, possibly backwards."""
     for decision, error in (

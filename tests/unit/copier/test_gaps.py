@@ -223,11 +223,14 @@ def test_a_shorter_source_of_which_no_epoch_is_known_is_for_somebody_to_decide()
     assert (detour.gap.start, detour.gap.end, detour.position.upstream) == (40, 100, 3)
 
 
+PASSED = (GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED, GapKind.COPIED_AGAIN)
+
+
 @pytest.mark.parametrize("kind", GapKind)
 @pytest.mark.parametrize("stops", [False, True])
 def test_a_gap_is_passed_at_once_or_when_it_is_acknowledged(kind: GapKind, stops: bool) -> None:
     gap = Gap(SOURCE, 5, 9, "gone", NOW, kind, 4, "id")
-    goes_on = not stops and kind in (GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED)
+    goes_on = not stops and kind in PASSED
     fresh = gaps.settle(gap, GapPolicy(stops))
     assert fresh.passed == goes_on
     assert gaps.news(fresh, GapPolicy(stops)) == (fresh.record(),)

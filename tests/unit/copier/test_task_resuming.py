@@ -454,6 +454,67 @@ def test_a_gap_that_was_passed_but_not_recorded_is_recorded_by_who_matches_the_t
     assert (both_positions(result), result.stopped) == ((4, 2, True), None)
 
 
+def removed_unseen(copying: Copying, *later: bytes) -> None:
+    """Copies of which nobody knows, and that the target has removed since; others have written ``later`` behind them."""
+    copying.begin()
+    lose_the_answer(copying, b"1", b"2")
+    copying.copy().delete_records(3)
+    for value in later:
+        copying.copy().write(value)
+    copying.source().write(b"3")
+
+
+@pytest.mark.parametrize("later", [(), (b"theirs",)], ids=["nothing is left", "others wrote on"])
+def test_copies_that_the_target_removed_before_they_were_recorded_are_made_again_and_counted(
+    copying: Copying, later: tuple[bytes, ...]
+) -> None:
+    """Retention, or deleted records, while no engine ran: which of them there were nobody can tell any more."""
+    removed_unseen(copying, *later)
+    result = copying.epoch()[ORDERS]
+    assert copying.copy().values() == [*later, b"1", b"2", b"3"]
+    assert (both_positions(result), result.stopped) == ((4, 6 + len(later), True), None)
+    (gap,) = copying.state().gaps.values()
+    assert (gap.start, gap.end, gap.kind, gap.passed) == (1, 3, GapKind.COPIED_AGAIN, True)
+    assert gap.reason == (
+        "west removed the offsets 1 to 2 of east.orders-0 (retention, or deleted records) before it was on record what "
+        "lay there. What east has from offset 1 of orders-0 on is copied: of that 2 records at most had been copied "
+        "before, and may have been read twice"
+    )
+
+
+def test_a_strict_copy_does_not_make_them_again_before_somebody_says_so(copying: Copying) -> None:
+    removed_unseen(copying)
+    copying.works[ORDERS] = {"gaps": GapPolicy(stops=True)}
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.stopped is not None
+    assert "2 records at most had been copied before" in result.stopped
+    assert copying.copy().values() == []
+    (gap,) = copying.state().gaps.values()
+    copying.works[ORDERS] = {"gaps": GapPolicy(stops=True, barrier=gap, is_lifted=True)}
+    again = copying.epoch()[ORDERS]
+    assert (again.stopped, copying.copy().values()) == (None, [b"1", b"2", b"3"])
+    assert [each.passed for each in copying.state().gaps.values()] == [True]
+
+
+@pytest.mark.parametrize("told_by", ["position", "target", "source"])
+def test_where_none_of_what_was_removed_was_the_flows_nothing_is_told(copying: Copying, told_by: str) -> None:
+    """It had settled there; or its leader has said so; or there was nothing more to be copied."""
+    copying.begin()
+    handover = replace(copying.handovers[ORDERS], clean=False)
+    copying.copy().write(b"theirs")
+    copying.copy().write(b"theirs")
+    copying.copy().delete_records(2)
+    if told_by == "position":
+        handover = replace(handover, position=replace(handover.position, settled=True))
+    if told_by == "target":
+        handover = replace(handover, others_until=OthersUntil(3, copying.copy().leader_epoch))
+    copying.handovers[ORDERS] = handover
+    if told_by != "source":
+        copying.source().write(b"1")
+    copying.epoch()
+    assert copying.state().gaps == {}
+
+
 def test_an_offset_map_that_is_lost_on_the_way_is_read_from_the_state_topic(copying: Copying) -> None:
     copying.begin(b"0", b"1")
     copying.west.create("east.orders")

@@ -13,7 +13,7 @@ from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.model.flow_state import FlowState
-from mirror.model.gap import Acknowledgement, Gap
+from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.state_values import ForeignWriter
 from tests.flows import EAST_WEST
@@ -239,6 +239,12 @@ def test_a_cluster_that_answers_explains_nothing(caplog: pytest.LogCaptureFixtur
     clock[0] = watched.now = 2.0
     west.look()
     assert watched.look() == ["WARNING orders-0 waits: west: no leader"]
+
+
+def test_what_is_copied_again_is_not_called_lacking(watched: Watched) -> None:
+    gap = Gap(ORDERS[0], 7, 9, "nobody can tell", 5, GapKind.COPIED_AGAIN)
+    watched.runtime.follow(FlowState(gaps={gap.key: gap}))
+    assert watched.look() == ["WARNING gap found: orders-0 copies again offsets 7 to 8 (copied-again): nobody can tell"]
 
 
 def test_gaps_and_foreign_writers_are_told_with_their_place(watched: Watched) -> None:

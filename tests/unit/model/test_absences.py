@@ -33,7 +33,7 @@ def test_what_was_parked_or_left_out_is_absent_and_a_record_parked_twice_is_one(
     )
 
 
-@pytest.mark.parametrize("kind", [GapKind.RETENTION, GapKind.TARGET_LOST, GapKind.UNMATCHED])
+@pytest.mark.parametrize("kind", [GapKind.RETENTION, GapKind.TARGET_LOST, GapKind.UNMATCHED, GapKind.COPIED_AGAIN])
 def test_of_other_gaps_the_copy_has_all_that_the_source_still_has(kind: GapKind) -> None:
     assert absences(state(Gap(ORDERS, 2, 4, "r", 30, kind)), ORDERS) == ()
 

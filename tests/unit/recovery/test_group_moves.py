@@ -71,6 +71,19 @@ def test_a_group_and_a_partition_that_the_source_does_not_tell_are_refused() -> 
     assert left == []
 
 
+def test_groups_whose_state_nobody_mirrors_are_named_and_refused_where_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view = GroupView((), None, unmirrored={"queue": "share groups (KIP-932)", "sums": "streams groups (KIP-1071)"})
+    monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: view)
+    advice = "is not mirrored: decide where it begins on B, and set that there before its members start"
+    queue, sums = (f"group {name}: the state of {kind} {advice}" for name, kind in view.unmirrored.items())
+    every = plan_moves(FLOW, {}, pattern=".*")
+    assert (list(map(str, every.left)), every.refused) == ([queue, sums], ())
+    named = plan_moves(FLOW, {}, groups=["queue"])
+    assert (list(map(str, named.left)), list(map(str, named.refused))) == ([sums], [queue])
+
+
 @pytest.mark.parametrize("translation", [TooOld(7), NotMirrored()])
 def test_a_position_that_leads_nowhere_is_refused(translation: Translation) -> None:
     (refused,), left = untranslated(seen(at(5, translation)), ["billing"], FLOW)

@@ -767,6 +767,17 @@ def test_groups_of_which_no_checkpoint_can_tell_are_counted_and_named_in_the_pla
     assert "group reports in audit-1" in found
 
 
+def test_groups_whose_state_nobody_mirrors_are_named_in_the_plan(tmp_path: Path) -> None:
+    class Queues(StandInEnds):
+        def plan_groups(self, *, ask_source: bool) -> MovePlan:
+            queue = Unmoved("queue", None, "the state of share groups is not mirrored")
+            return replace(super().plan_groups(ask_source=ask_source), unmirrored=(queue,))
+
+    world, said = World(), "group queue: the state of share groups is not mirrored"
+    move = replace(move_of(world, tmp_path), ends=Queues(world, THERE.flow))
+    assert said in look_ahead(Mode.PLANNED, move, None).notes
+
+
 def test_groups_that_the_plan_showed_must_be_found_again(tmp_path: Path) -> None:
     world = lost()
     move = move_of(world, tmp_path, mode="unplanned", agreed=frozenset({"audit", "billing"}))

@@ -24,6 +24,7 @@ NOW, BEFORE = "id-now", "id-before"
         (GapKind.TRUNCATED, NOW, DeclaredGap(3, 5, is_of_old_log=True)),
         (GapKind.TARGET_LOST, NOW, None),
         (GapKind.UNMATCHED, NOW, None),
+        (GapKind.COPIED_AGAIN, NOW, None),
         (GapKind.UNKNOWN_ORIGIN, NOW, None),
         (GapKind.OTHER, NOW, None),
     ],
