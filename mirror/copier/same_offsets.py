@@ -126,7 +126,7 @@ class SameOffsetsCopy:
             raise Unexpected(unexpected(self.partition, expected, end))
         if end == expected:
             self._knows(may_get_markers=False)
-        elif code:
+        elif code and code != codes.TRANSACTION_COORDINATOR_FENCED:
             raise refusal(f"{self.partition}: markers", code, "Alter on the cluster")
 
     def look(self) -> None:
@@ -212,8 +212,12 @@ class SameOffsetsCopy:
         return found[self.partition]
 
     def _marker_epoch(self, known: Iterable[ActiveProducer]) -> int:
-        identity = self._markers.producer.producer_id
-        return max((each.epoch for each in known if each.producer_id == identity), default=-1)
+        markers = self._markers
+        for each in known:
+            if each.producer_id == markers.producer.producer_id:
+                markers.coordinator_epoch = max(markers.coordinator_epoch, each.coordinator_epoch)
+                return each.epoch
+        return -1
 
 
 def leave_one(
@@ -250,7 +254,7 @@ def leave_many(
     for copy in counts:
         copy.asks_for_markers()
     wanted = {copy.partition: count for copy, count in counts.items()}
-    answers = appender.write_markers(wanted, markers.before)
+    answers = appender.write_markers(wanted, markers.before, markers.coordinator_epoch)
     ends = appender.channel.offsets(list(wanted), LATEST, View.WRITTEN)
     found: dict[TopicPartition, NotFilled] = {}
     for copy, count in counts.items():
