@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mirror.copier import hole_filling
+from mirror.copier.work import PartitionResult
 from mirror.kafka.channel import EARLIEST
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import LogTail
@@ -194,6 +196,32 @@ def test_what_somebody_else_writes_stops_the_partition_by_name(same_copying: Cal
     stopped = copying.epoch(5.0)[source].stopped
     assert stopped is not None
     assert "somebody else" in stopped
+
+
+def test_what_somebody_else_writes_just_where_the_source_has_a_hole_is_not_taken_for_what_fills_it(
+    same_copying: Callable[..., Copying], unique: Callable[[str], str]
+) -> None:
+    """The copy then ends where the source goes on, and nothing that follows is shifted."""
+    copying = same_copying()
+    (source, target), *_ = copying.pairs.items()
+    results: list[PartitionResult] = []
+    copier = threading.Thread(target=lambda: results.extend(copying.epoch(30.0).values()))
+    copier.start()
+    write(copying.flow.source_client, source, range(10))
+    wait_until(
+        lambda: ends_of(copying.flow.target_client, [target])[target],
+        "ten records",
+        until=lambda end: end == 10,
+        timeout_seconds=60,
+    )
+    write(copying.flow.target_client, target, [0])
+    leave_marker(copying.flow.source_client, source, unique("shop"))
+    copier.join()
+    (lost,) = results
+    assert lost.trouble == f"{target} ends at 11, and not at 10: what lies there is looked up"
+    stopped = copying.epoch(5.0)[source].stopped
+    assert stopped is not None
+    assert f"{target} on west: somebody else has written at offset 10" in stopped
 
 
 def test_a_copy_that_holds_records_of_other_offsets_is_refused_by_name(same_copying: Callable[..., Copying]) -> None:
