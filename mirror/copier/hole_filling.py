@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from mirror.copier.markers import Markers
 from mirror.copier.same_lane import Hole
-from mirror.copier.same_offsets import SameOffsetsCopy, Unexpected, leave_many, leave_one
+from mirror.copier.same_offsets import Moved, NotFilled, SameOffsetsCopy, Unexpected, leave_many, leave_one
 from mirror.copier.standing import Standing
 from mirror.copier.work import FlowWork
 from mirror.kafka import partition_state
@@ -31,9 +31,9 @@ from mirror.same_offsets.filling import (
 # So long others wait for a long hole at most, which is filled in several goes.
 _SECONDS = 0.5
 
-Filled: TypeAlias = Mapping[TopicPartition, Standing | Unexpected | KafkaProblem]
+Filled: TypeAlias = Mapping[TopicPartition, Standing | NotFilled]
 """By copy how far a hole is filled by now, or why it is not."""
-_Found: TypeAlias = dict[TopicPartition, Standing | Unexpected | KafkaProblem]
+_Found: TypeAlias = dict[TopicPartition, Standing | NotFilled]
 
 
 class HoleFiller:
@@ -114,7 +114,7 @@ class HoleFiller:
                     case _:
                         self._before_writing()
                         made.fill(step, int(time.time() * 1000))
-            except (Unexpected, KafkaProblem) as problem:
+            except (Unexpected, Moved, KafkaProblem) as problem:
                 self._give_up(left.pop(hole.copy), problem, found)
         if waits_for_many:
             self._before_writing()
@@ -152,19 +152,30 @@ class HoleFiller:
     def _give_up(
         self,
         hole: Hole,
-        problem: Unexpected | KafkaProblem,
+        problem: NotFilled,
         found: _Found,
     ) -> None:
         found[hole.copy] = problem
         self._copies.pop(hole.copy, None)
 
     def _copy(self, hole: Hole, markers: Markers) -> SameOffsetsCopy:
-        """Return the copy as it is filled: looked at the first time, and known from then on."""
+        """Return the copy as it is filled: looked at the first time, and known from then on.
+
+        Raises
+        ------
+        Moved
+            if it does not end where the hole begins: what came there instead is not taken for what fills it.
+        KafkaProblem
+            if the target does not tell.
+        """
         made = self._copies.get(hole.copy)
         if made is None:
-            made = self._copies[hole.copy] = SameOffsetsCopy(
+            made = SameOffsetsCopy(
                 self._flow.flow, self._appender, markers, hole.copy, is_compacted=hole.standing.is_compacted
             )
+            if (end := made.place.copy.bounds.end) != hole.standing.end:
+                raise Moved(hole.copy, hole.standing.end, end)
+            self._copies[hole.copy] = made
         elif made.place.copy.bounds.end < hole.standing.end:
             made.stands_at(hole.standing.end, hole.standing.sequence)
         return made

@@ -18,7 +18,14 @@ _TIMEOUT_MS = 60_000
 
 
 class Markers:
-    """The transactional id whose empty transactions leave markers, held for one flow."""
+    """The transactional id whose empty transactions leave markers, held for one flow.
+
+    Attributes
+    ----------
+    coordinator_epoch
+        the latest that a marker of its producer was seen with: markers with an earlier one are refused behind it, and
+        with a later one than its coordinator's they would keep that from writing any.
+    """
 
     def __init__(self, flow: Flow, channel: Channel, *, writes_many: bool) -> None:
         """Take the id over: what an earlier holder has asked for has happened then, and nothing of it will happen.
@@ -31,6 +38,7 @@ class Markers:
         self._id = markers_transactional_id(flow)
         self._channel = channel
         self._writes_many = writes_many
+        self.coordinator_epoch = 0
         self.producer = self._taken()
 
     @property

@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from mirror.copier.lane import Lane
 from mirror.copier.merging import CopiedBatch, Merging
 from mirror.copier.mirrored import Mirrored
-from mirror.copier.same_offsets import Unexpected, unexpected
+from mirror.copier.same_offsets import Moved, NotFilled, Unexpected, unexpected
 from mirror.copier.standing import Standing
 from mirror.copier.streams import Piece
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Header, Producer, Record
-from mirror.kafka.problems import KafkaProblem
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow import Flow
 from mirror.model.offset_map import Run, extend, runs_of
@@ -199,12 +198,14 @@ class SameOffsetsLane(Lane):
         self._is_being_filled = True
         self._asked_at = _NOT_LOOKED
 
-    def not_filled(self, problem: Unexpected | KafkaProblem) -> None:
+    def not_filled(self, problem: NotFilled) -> None:
         """Take in why a hole is not filled now, or why it never will be."""
         self._is_being_filled = False
         if isinstance(problem, Unexpected):
             self._is_shifted = True
             self.stop(str(problem))
+        elif isinstance(problem, Moved):
+            self.look_again(str(problem))
         else:
             self.stream.pause(str(problem))
 

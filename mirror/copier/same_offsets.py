@@ -35,12 +35,24 @@ _LOOKS = 100
 Filling: TypeAlias = Padding | Tombstones | DeleteBefore
 """A step that needs nothing of the source, and concerns one copy alone."""
 
-NotFilled: TypeAlias = "Unexpected | KafkaProblem"
-"""Why a copy has not got what was to fill a hole in it."""
-
 
 class Unexpected(Exception):
     """A copy has got something that is neither of this flow nor in its place; the message says what and where."""
+
+
+class Moved(Exception):
+    """A copy does not end where it was found to: whose that is, or what was cut off, its log has to say.
+
+    Late requests of an engine that was killed belong there; records of somebody else in the place of a hole do not.
+    """
+
+    def __init__(self, copy: TopicPartition, expected: int, found: int) -> None:
+        """Say where the copy was to end, and where it does."""
+        super().__init__(f"{copy} ends at {found}, and not at {expected}: what lies there is looked up")
+
+
+NotFilled: TypeAlias = Unexpected | Moved | KafkaProblem
+"""Why a copy has not got what was to fill a hole in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +102,15 @@ class SameOffsetsCopy:
         ------
         Unexpected
             if there is something else, too.
-        BrokerRefused, ConnectionFailed, LeaderUnknown
-            if the target does not tell.
+        Moved
+            if that may have been sent before, or the log was cut off.
         """
         expected, was_late = self.place.copy.bounds.end + 1, self.place.copy.may_get_markers
         bounds = Bounds(self.place.copy.bounds.start, end)
         self._knows(bounds=bounds, marker_epoch=self._markers.producer.epoch, may_get_markers=False)
-        if end != expected and was_late:
-            self.look()
-        elif end != expected:
+        if end < expected or (end > expected and was_late):
+            raise Moved(self.partition, expected, end)
+        if end > expected:
             raise Unexpected(unexpected(self.partition, expected, end))
 
     def asks_for_markers(self) -> None:
@@ -112,6 +124,8 @@ class SameOffsetsCopy:
         ------
         Unexpected
             if there is something else, too.
+        Moved
+            if they are there, and the log was cut off before.
         KafkaProblem
             if they are not all there; :meth:`look` before going on.
         """
@@ -126,7 +140,9 @@ class SameOffsetsCopy:
             raise Unexpected(unexpected(self.partition, expected, end))
         if end == expected:
             self._knows(may_get_markers=False)
-        elif code:
+        elif not code:
+            raise Moved(self.partition, expected, end)
+        elif code != codes.TRANSACTION_COORDINATOR_FENCED:
             raise refusal(f"{self.partition}: markers", code, "Alter on the cluster")
 
     def look(self) -> None:
@@ -174,6 +190,8 @@ class SameOffsetsCopy:
         ------
         Unexpected
             if it has got another offset.
+        Moved
+            if the log was cut off.
         KafkaProblem
             if it is not certain that it is appended; :meth:`look` before going on.
         """
@@ -182,7 +200,9 @@ class SameOffsetsCopy:
         if answer.code in codes.SEQUENCE_ERRORS:
             # One that came late was the first: the copy has more than was known.
             self.look()
-            if self.place.copy.bounds.end == end:
+            if (found := self.place.copy.bounds.end) < end:
+                raise Moved(self.partition, end, found)
+            if found == end:
                 raise Unexpected(f"{self.partition} ends at {end} and refuses what comes next: {answer.message}")
             return
         if answer.code:
@@ -212,8 +232,12 @@ class SameOffsetsCopy:
         return found[self.partition]
 
     def _marker_epoch(self, known: Iterable[ActiveProducer]) -> int:
-        identity = self._markers.producer.producer_id
-        return max((each.epoch for each in known if each.producer_id == identity), default=-1)
+        markers = self._markers
+        for each in known:
+            if each.producer_id == markers.producer.producer_id:
+                markers.coordinator_epoch = max(markers.coordinator_epoch, each.coordinator_epoch)
+                return each.epoch
+        return -1
 
 
 def leave_one(
@@ -232,7 +256,7 @@ def leave_one(
     for copy in copies:
         try:
             copy.got_marker(ends[copy.partition])
-        except (Unexpected, KafkaProblem) as problem:
+        except (Unexpected, Moved) as problem:
             found[copy.partition] = problem
     return found
 
@@ -250,7 +274,7 @@ def leave_many(
     for copy in counts:
         copy.asks_for_markers()
     wanted = {copy.partition: count for copy, count in counts.items()}
-    answers = appender.write_markers(wanted, markers.before)
+    answers = appender.write_markers(wanted, markers.before, markers.coordinator_epoch)
     ends = appender.channel.offsets(list(wanted), LATEST, View.WRITTEN)
     found: dict[TopicPartition, NotFilled] = {}
     for copy, count in counts.items():
@@ -259,7 +283,7 @@ def leave_many(
             if isinstance(answer, KafkaProblem):
                 raise answer
             copy.got_markers(count, ends[copy.partition], answer)
-        except (Unexpected, KafkaProblem) as problem:
+        except (Unexpected, Moved, KafkaProblem) as problem:
             found[copy.partition] = problem
     return found
 

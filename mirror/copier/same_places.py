@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mirror.copier import resume
@@ -13,24 +15,27 @@ from mirror.copier.placing import Bearings, look_up, with_ids
 from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused, in_chunks
 from mirror.copier.same_offsets import sequence_of
 from mirror.copier.standing import Standing
+from mirror.copier.transforming import change
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka import partition_state
-from mirror.kafka.batch import CorruptBatch, records
+from mirror.kafka.batch import CorruptBatch, Header, Record, records
 from mirror.kafka.channel import LATEST, Channel, View, topic_settings
 from mirror.kafka.log import read_batches
 from mirror.kafka.partition_state import ActiveProducer
 from mirror.kafka.problems import KafkaProblem
 from mirror.kafka.topic_ids import differ
 from mirror.model.gap import Gap
-from mirror.model.offset_map import Run, extend
+from mirror.model.offset_map import Run, extend, runs_from
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.state_values import chunk_record, writer_record
 from mirror.same_offsets import filling
 from mirror.same_offsets.chain import producer_of
-from mirror.same_offsets.fillers import RESERVED_KEY
 from mirror.same_offsets.filling import Bounds
 
+# So many offsets of a log that was cut off tell whether something came behind the cut: it lies at the end, but for
+# what an engine had on its way then.
+_LATE_OFFSETS = 100_000
 _ANEW = "delete the topic there to have it made anew"
 
 
@@ -256,13 +261,15 @@ def _gone_on(
         )
     is_behind = end < position.downstream
     chunk, runs = position.chunk, list(handover.runs)
+    behind: tuple[Run, ...] = ()
     if is_behind:
         chunk, kept = bearings.state(work.source, handover).chunk_before(work.source, end)
         runs = list(kept)
+        behind = runs_from(kept, end - _LATE_OFFSETS)
     elif end > position.upstream and not _is_headless(handover, standing):
-        strange = _stranger(
-            work, ends, position.upstream, end, flow, source, target, is_compacted=standing.is_compacted
-        )
+        behind = (Run(position.upstream, position.upstream, end - position.upstream),)
+    if behind:
+        strange = _stranger(work, ends, behind, end, flow, source, target, is_compacted=standing.is_compacted)
         if strange is not None and may_be_original:
             return NotYet(f"{where}: {strange}")
         if strange is not None:
@@ -315,31 +322,6 @@ def _with_head(position: Position, runs: Sequence[Run], ends: Ends, standing: St
     return replace(standing, begins_at=begins_at)
 
 
-def _lacking(
-    work: PartitionWork,
-    ends: Ends,
-    start: int,
-    end: int,
-    copied: Sequence[tuple[int, int]],
-    flow: FlowWork,
-    source: Channel,
-) -> int | None:
-    """Return the first offset of a record of the source that is in no batch of the copy; None if all are.
-
-    A marker that came twice takes the place of a record; what was parked lies before ``start``.
-    """
-    begin = max(start, ends.source_start)
-    stretches = iter(copied)
-    at = next(stretches, None)
-    for content, header in read_batches(source, work.source, begin, end, read_committed=flow.read_committed):
-        for original in records(content) if header.next_offset > begin else ():
-            while at is not None and at[1] <= original.offset:
-                at = next(stretches, None)
-            if begin <= original.offset < end and (at is None or original.offset < at[0]):
-                return original.offset
-    return None
-
-
 def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, target: Channel) -> int:
     """Return up to where nobody but this flow has written records into the copy behind ``start``.
 
@@ -356,7 +338,7 @@ def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: Flow
 def _stranger(
     work: PartitionWork,
     ends: Ends,
-    start: int,
+    runs: Sequence[Run],
     end: int,
     flow: FlowWork,
     source: Channel,
@@ -364,29 +346,45 @@ def _stranger(
     *,
     is_compacted: bool,
 ) -> str | None:
-    """Return what tells that somebody else wrote into the copy behind what is on record, None if nothing does."""
-    ours = producer_of(flow.flow).producer_id
-    last = None
-    copied_spans: list[tuple[int, int]] = []
-    for content, header in read_batches(target, work.target, max(start, ends.target_start), end):
-        if header.producer_id != ours:
-            return f"somebody else has written at offset {header.base_offset} (producer id {header.producer_id})"
-        copied_spans.append((header.base_offset, header.next_offset))
-        last = content, header
-    if work.transform is not None or work.left_out:
+    """Return what tells that somebody else wrote into the copy where ``runs`` say that it has the source's records.
+
+    None if nothing does. A marker that came twice takes the place of a record, too. Of what was parked there is no run.
+    """
+    ours, start = producer_of(flow.flow).producer_id, runs[0].upstream
+    foreign: list[Header] = []
+
+    def copied() -> Iterator[Record]:
+        for content, header in read_batches(target, work.target, max(start, ends.target_start), end):
+            if header.producer_id != ours and not work.is_original:
+                foreign.append(header)
+                return
+            yield from records(content)
+
+    copies = copied()
+    at = next(copies, None)
+    for original in _originals(work, max(start, ends.source_start), end, flow, source) if not work.left_out else ():
+        while at is not None and at.offset < original.offset:
+            at = next(copies, None)
+        if foreign:
+            break
+        run = bisect_right(runs, original.offset, key=lambda each: each.upstream) - 1
+        if run < 0 or original.offset >= runs[run].upstream_end:
+            continue
+        if at is None or at.offset != original.offset:
+            # What is cleaned by key may be gone from the copy, too.
+            if not is_compacted:
+                return f"something else lies at offset {original.offset}, where the source has a record"
+        elif (at.key, at.value, at.headers) != (original.key, original.value, original.headers):
+            return f"its record at offset {original.offset} is not the source's"
+    deque(copies, maxlen=0)
+    if not foreign:
         return None
-    if not is_compacted:
-        lacking = _lacking(work, ends, start, end, copied_spans, flow, source)
-        if lacking is not None:
-            return f"something else lies at offset {lacking}, where the source has a record"
-    if last is None:
-        return None
-    copied = records(last[0])[-1]
-    is_filler = copied.value is None and copied.key == RESERVED_KEY
-    if is_filler or copied.offset < ends.source_start:
-        return None
-    for content, header in read_batches(source, work.source, copied.offset, copied.offset + 1):
-        for original in records(content) if header.next_offset > copied.offset else ():
-            if original.offset == copied.offset and (original.key, original.value) != (copied.key, copied.value):
-                return f"its record at offset {copied.offset} is not the source's"
-    return None
+    (first,) = foreign
+    return f"somebody else has written at offset {first.base_offset} (producer id {first.producer_id})"
+
+
+def _originals(work: PartitionWork, start: int, end: int, flow: FlowWork, source: Channel) -> Iterator[Record]:
+    """Yield what is copied of the source from ``start`` up to, not including, ``end``."""
+    for content, header in read_batches(source, work.source, start, end, read_committed=flow.read_committed):
+        if header.next_offset > start:
+            yield from change(work, [each for each in records(content) if start <= each.offset < end]).records

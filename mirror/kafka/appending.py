@@ -99,12 +99,13 @@ class Appender:
         return not {_ALTER, _CLUSTER_ACTION}.isdisjoint(self._channel.call(request).authorized_operations)
 
     def write_markers(
-        self, counts: Mapping[TopicPartition, int], producer: Producer
+        self, counts: Mapping[TopicPartition, int], producer: Producer, coordinator_epoch: int = 0
     ) -> dict[TopicPartition, int | KafkaProblem]:
         """Append so many abort markers of a producer to each partition, by a request a leader.
 
-        Each is refused (INVALID_PRODUCER_EPOCH) behind a marker or batch of a later epoch of the same producer id. What
-        comes twice is appended twice.
+        Each is refused (INVALID_PRODUCER_EPOCH) behind a marker or batch of a later epoch of the same producer id, and
+        (TRANSACTION_COORDINATOR_FENCED) behind a marker with a later ``coordinator_epoch``. What comes twice is
+        appended twice.
 
         Returns
         -------
@@ -119,11 +120,11 @@ class Appender:
             except KafkaProblem as problem:
                 found[partition] = problem
         for share in by_leader.values():
-            found |= self._markers_of_a_leader(share, producer)
+            found |= self._markers_of_a_leader(share, producer, coordinator_epoch)
         return found
 
     def _markers_of_a_leader(
-        self, counts: Mapping[TopicPartition, int], producer: Producer
+        self, counts: Mapping[TopicPartition, int], producer: Producer, coordinator_epoch: int
     ) -> Mapping[TopicPartition, int | KafkaProblem]:
         asked = WriteTxnMarkersRequest.WritableTxnMarker
         markers = []
@@ -141,7 +142,7 @@ class Appender:
                         asked.WritableTxnMarkerTopic(name=name, partition_indexes=numbers)
                         for name, numbers in topics.items()
                     ],
-                    coordinator_epoch=0,
+                    coordinator_epoch=coordinator_epoch,
                 )
             )
         request = WriteTxnMarkersRequest(markers=markers, max_version=1)

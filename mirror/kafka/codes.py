@@ -21,6 +21,7 @@ FETCH_SESSION_ERRORS = frozenset({70, 71, 106})
 OUT_OF_ORDER_SEQUENCE = 45
 DUPLICATE_SEQUENCE = 46
 INVALID_PRODUCER_EPOCH = 47
+TRANSACTION_COORDINATOR_FENCED = 52
 PRODUCER_FENCED = 90
 
 # A batch over the topic's max.message.bytes, and one over its segment.bytes: a smaller one may be taken.

@@ -33,6 +33,9 @@ class ActiveProducer:
         of the last batch; -1 where the leader does not know.
     open_since
         the offset at which its open transaction begins, None if none is open.
+    coordinator_epoch
+        of the coordinator that wrote its last marker, which rises whenever another broker, or the same one anew,
+        becomes that; -1: it has none.
     """
 
     producer_id: int
@@ -40,6 +43,7 @@ class ActiveProducer:
     last_sequence: int
     last_timestamp_ms: int
     open_since: int | None = None
+    coordinator_epoch: int = -1
 
 
 def unable_to_append(channel: Channel, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
@@ -173,6 +177,7 @@ def _producers(
                     each.last_sequence,
                     each.last_timestamp,
                     each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+                    each.coordinator_epoch,
                 )
                 for each in entry.active_producers or ()
             )

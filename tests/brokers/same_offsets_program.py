@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mirror.copier.markers import Markers
-from mirror.copier.same_offsets import NotFilled, SameOffsetsCopy, leave_many, leave_one
+from mirror.copier.same_offsets import Moved, NotFilled, SameOffsetsCopy, leave_many, leave_one
 from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Record, encode, records
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
@@ -67,7 +67,11 @@ def copy(told: dict[str, Any]) -> None:
                 content = encode(found, 0, made.producer, made.place.sequence)
                 made.append(content, step.count)
             elif isinstance(step, OneMarker):
-                require(leave_one(appender, markers, [made]))
+                try:
+                    require(leave_one(appender, markers, [made]))
+                except Moved:
+                    # What an engine of before had sent came in between.
+                    made.look()
             elif isinstance(step, ManyMarkers):
                 require(leave_many(appender, markers, {made: step.count}))
             elif isinstance(step, RaiseEpoch):

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.copier.same_offsets import Markers, SameOffsetsCopy, Unexpected
+from mirror.copier.same_offsets import Markers, SameOffsetsCopy, Unexpected, leave_many, leave_one
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Producer, Record, encode
 from mirror.kafka.channel import EARLIEST, LATEST, View
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import read_records
+from mirror.lab.clusters import LabCluster
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets import fillers
@@ -167,3 +168,30 @@ def test_a_copier_that_is_killed_behind_any_request_leaves_every_record_once_at_
     assert_same_offsets_whatever_is_killed(
         east, west, unique("orders"), policy=policy, read_committed=read_committed, writes_many=writes_many
     )
+
+
+@pytest.mark.long
+def test_many_markers_are_written_behind_one_of_a_coordinator_that_was_started_anew(
+    mortal: LabCluster, unique: Callable[[str], str]
+) -> None:
+    """Its marker has a later epoch of the coordinator, and brokers refuse those of the earlier one behind it."""
+    client, flow = {"bootstrap.servers": mortal.bootstrap_servers}, Flow(unique("flow"), "mortal")
+    copied = TopicPartition("copy", 0)
+    with Cluster.connect(ClusterSettings("mortal", client)) as cluster:
+        cluster.create_topics([NewTopic(copied.topic, 1, 1)])
+    with Appender("mortal", client) as appender:
+        Markers(flow, appender.channel, writes_many=True)
+    mortal.kill()
+    mortal.start()
+    with Appender("mortal", client) as appender:
+        markers = Markers(flow, appender.channel, writes_many=True)
+        copy = SameOffsetsCopy(flow, appender, markers, copied, is_compacted=False)
+        assert leave_one(appender, markers, [copy]) == {}
+        markers.raise_epoch()
+        # Refused, which says how to ask.
+        assert leave_many(appender, markers, {copy: 10}) == {}
+        assert (copy.place.copy.bounds.end, copy.place.copy.may_get_markers) == (1, True)
+        assert leave_many(appender, markers, {copy: 10}) == {}
+        assert (copy.place.copy.bounds.end, copy.place.copy.may_get_markers) == (11, False)
+        assert leave_one(appender, markers, [copy]) == {}
+        assert bounds(appender, copied) == (0, 12)

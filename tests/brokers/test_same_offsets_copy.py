@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mirror.copier import hole_filling
+from mirror.copier.work import Handover, PartitionResult
+from mirror.kafka.appending import Appender
+from mirror.kafka.batch import Record, encode
 from mirror.kafka.channel import EARLIEST
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import LogTail
+from mirror.model.offset_map import Run
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.translation import Same
 from mirror.same_offsets import fillers
+from mirror.same_offsets.chain import producer_of
 from mirror.waiting import wait_until
 from tests.brokers.copying import (
     Copying,
@@ -29,7 +37,7 @@ from tests.brokers.copying import (
 )
 from tests.brokers.same_offsets_killed import fill, read
 
-LIMIT = 1_000_000
+LIMIT, NOW = 1_000_000, 1_700_000_000_000
 
 
 @pytest.fixture
@@ -196,6 +204,32 @@ def test_what_somebody_else_writes_stops_the_partition_by_name(same_copying: Cal
     assert "somebody else" in stopped
 
 
+def test_what_somebody_else_writes_just_where_the_source_has_a_hole_is_not_taken_for_what_fills_it(
+    same_copying: Callable[..., Copying], unique: Callable[[str], str]
+) -> None:
+    """The copy then ends where the source goes on, and nothing that follows is shifted."""
+    copying = same_copying()
+    (source, target), *_ = copying.pairs.items()
+    results: list[PartitionResult] = []
+    copier = threading.Thread(target=lambda: results.extend(copying.epoch(30.0).values()))
+    copier.start()
+    write(copying.flow.source_client, source, range(10))
+    wait_until(
+        lambda: ends_of(copying.flow.target_client, [target])[target],
+        "ten records",
+        until=lambda end: end == 10,
+        timeout_seconds=60,
+    )
+    write(copying.flow.target_client, target, [0])
+    leave_marker(copying.flow.source_client, source, unique("shop"))
+    copier.join()
+    (lost,) = results
+    assert lost.trouble == f"{target} ends at 11, and not at 10: what lies there is looked up"
+    stopped = copying.epoch(5.0)[source].stopped
+    assert stopped is not None
+    assert f"{target} on west: somebody else has written at offset 10" in stopped
+
+
 def test_a_copy_that_holds_records_of_other_offsets_is_refused_by_name(same_copying: Callable[..., Copying]) -> None:
     copying = same_copying("orders", "payments")
     orders, payments = copying.pairs
@@ -287,6 +321,61 @@ def test_a_marker_in_the_place_of_a_record_stops_whoever_takes_over(
     stopped = copying.epoch(5.0)[source].stopped
     assert stopped is not None
     assert "something else lies at offset 10, where the source has a record" in stopped
+
+
+@pytest.mark.parametrize("came", ["nothing", "a record", "a marker"])
+def test_a_copy_that_was_cut_off_is_gone_on_with_unless_something_came_behind_the_cut(
+    same_copying: Callable[..., Copying], unique: Callable[[str], str], came: str
+) -> None:
+    """What the target has lost (an unclean leader election) is copied again, but not over what is there now."""
+    copying = same_copying()
+    (source, target), *_ = copying.pairs.items()
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    # As if the copy had held twenty records.
+    write(copying.flow.source_client, source, range(10, 20))
+    handover = copying.handovers[source]
+    position = replace(handover.position, upstream=20, downstream=20)
+    copying.handovers[source] = replace(handover, position=position, runs=(Run(0, 0, 20),))
+    if came == "a record":
+        write(copying.flow.target_client, target, [0])
+    elif came == "a marker":
+        leave_marker(copying.flow.target_client, target, unique("stranger"))
+    result = copying.epoch(5.0)[source]
+    if came == "nothing":
+        assert result.stopped is None
+        assert "ended at offset 10, before the position 20 on record" in result.note
+        copying.until_caught_up()
+        assert_same(copying)
+    else:
+        assert result.stopped is not None
+        assert f"{target} on west: " in result.stopped
+        found = "somebody else has written at offset 10" if came == "a record" else "something else lies at offset 10"
+        assert found in result.stopped
+
+
+@pytest.mark.parametrize("changed", ["value", "header"])
+def test_whatever_record_behind_the_position_on_record_is_not_the_source_s_stops_whoever_takes_over(
+    same_copying: Callable[..., Copying], changed: str
+) -> None:
+    """As behind a source that was truncated and written to while no engine ran: its last record may be the same."""
+    copying = same_copying()
+    (source, target), *_ = copying.pairs.items()
+    originals = [Record(each, NOW, b"k", b"%d" % each, (("h", b"same"),), -1) for each in range(10)]
+    others = {
+        "value": originals[4]._replace(value=b"other"),
+        "header": originals[4]._replace(headers=(("h", b"other"),)),
+    }
+    copies = [*originals[:4], others[changed], *originals[5:]]
+    with Appender("east", copying.flow.source_client) as appender:
+        assert appender.append(source, encode(originals, 0)).code == 0
+    with Appender("west", copying.flow.target_client) as appender:
+        assert appender.append(target, encode(copies, 0, producer_of(copying.flow.flow), 0)).code == 0
+    begun = Position(0, 0, 0, True, same_offsets=True)
+    copying.handovers[source] = Handover(begun, (), clean=False)
+    stopped = copying.epoch(5.0)[source].stopped
+    assert stopped is not None
+    assert f"{target} on west: its record at offset 4 is not the source's" in stopped
 
 
 def test_a_copy_that_was_translated_in_between_is_refused_from_then_on(same_copying: Callable[..., Copying]) -> None:

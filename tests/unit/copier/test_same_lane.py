@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.same_lane import SameOffsetsLane
-from mirror.copier.same_offsets import Unexpected
+from mirror.copier.same_offsets import Moved, Unexpected
 from mirror.copier.standing import Standing
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
@@ -156,6 +156,13 @@ def test_a_hole_of_as_many_offsets_as_are_allowed_is_filled_and_one_more_is_not(
         hole = lane.hole
         assert hole is not None
         assert (lane.may_fill(hole), lane.stopped is None) == (may, may)
+
+
+def test_a_hole_in_a_copy_that_ends_elsewhere_is_looked_up_and_not_filled() -> None:
+    lane = lane_at(4)
+    take(lane, dense([record(6)]))
+    lane.not_filled(Moved(TARGET, 4, 5))
+    assert (lane.is_lost, lane.stopped, lane.hole) == (True, None, None)
 
 
 def test_nothing_is_filled_while_a_batch_is_on_its_way() -> None:

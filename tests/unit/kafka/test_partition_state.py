@@ -52,6 +52,7 @@ class Brokers:
                         last_sequence=7,
                         last_timestamp=8,
                         current_txn_start_offset=epoch - 5,
+                        coordinator_epoch=epoch - 2,
                     )
                     for producer, epoch in known
                 ],
@@ -105,9 +106,9 @@ def test_of_each_partition_the_epoch_of_that_very_producer_is_told_by_its_leader
     told, untold = active_producers(cast(Channel, brokers), ORDERS[:4])
     assert untold == {}
     assert told[ORDERS[0]] == (
-        ActiveProducer(6, 9, 7, 8, 4),
-        ActiveProducer(7, 3, 7, 8, None),
-        ActiveProducer(8, 9, 7, 8, 4),
+        ActiveProducer(6, 9, 7, 8, 4, 7),
+        ActiveProducer(7, 3, 7, 8, None, 1),
+        ActiveProducer(8, 9, 7, 8, 4, 7),
     )
     assert told[ORDERS[3]] == ()
 
