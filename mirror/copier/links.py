@@ -284,13 +284,6 @@ def cluster(alias: str, client: Mapping[str, str], *, beside: Flow | None = None
     return _clusters.setdefault(key, ClusterLinks(alias, client))
 
 
-def forget_all() -> None:
-    """Close everything that this process holds; what is copied next is copied as by another process."""
-    for each in _clusters.values():
-        each.close()
-    _clusters.clear()
-
-
 def bounds(channel: Channel, partitions: list[TopicPartition]) -> Bounds:
     """Return where the logs of partitions begin and end.
 
