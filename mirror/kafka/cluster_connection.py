@@ -21,7 +21,6 @@ from kafka.protocol.admin import (
     DeleteTopicsRequest,
     IncrementalAlterConfigsRequest,
 )
-from kafka.protocol.metadata import MetadataRequest
 from tenacity import RetryCallState, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_exponential
 
 from mirror.config.settings import ClusterSettings
@@ -38,6 +37,7 @@ from mirror.kafka.connecting import (
     is_nobodys_name,
     is_refusal,
 )
+from mirror.kafka.metadata import metadata_request
 from mirror.kafka.problems import AccessDenied, ClusterError, ClusterUnreachable
 from mirror.kafka.security import arguments_of, client_arguments
 from mirror.kafka.versions import ALWAYS, misfit
@@ -196,8 +196,7 @@ class ClusterConnection:
             return self._patiently(ask, retry=retry_if_exception(_is_unconnected))
 
     def _metadata(self, names: list[str] | None) -> Any:
-        asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
-        return self.send(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+        return self.send(metadata_request(names))
 
     def _run(self, coroutine: Callable[..., Any], *arguments: Any) -> Any:
         """Run what sends requests in the library's thread, and return what it returns."""

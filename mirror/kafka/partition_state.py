@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import kafka.errors
 from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from mirror.kafka.channel import LATEST, Channel, View, topic_settings
+from mirror.kafka.metadata import metadata_request
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.partition import TopicPartition, by_topic
 
@@ -55,12 +55,7 @@ def unable_to_append(channel: Channel, partitions: Iterable[TopicPartition]) -> 
     """
     wanted = set(partitions)
     topics = sorted({partition.topic for partition in wanted})
-    answer = channel.call(
-        MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
-            allow_auto_topic_creation=False,
-        )
-    )
+    answer = channel.call(metadata_request(topics))
     unable: dict[TopicPartition, str] = {}
     short: dict[TopicPartition, int] = {}
     for topic in answer.topics:
@@ -141,7 +136,7 @@ def transactional_ids(channel: Channel, producer_ids: Collection[int]) -> dict[i
         if no broker can be reached.
     """
     found: dict[int, str] = {}
-    nodes = sorted({each.node_id for each in channel.call(MetadataRequest(topics=[])).brokers})
+    nodes = sorted({each.node_id for each in channel.call(metadata_request([])).brokers})
     for node in nodes if producer_ids else ():
         request = ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producer_ids), max_version=0)
         answer = channel.call(request, node)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import kafka.errors
+
 from mirror.kafka import codes
 from mirror.model.portable import Portable
 
@@ -36,13 +38,12 @@ class LeaderUnknown(KafkaProblem):
 class BrokerRefused(KafkaProblem):
     """A broker answered a request with an error: ``what`` was asked, ``error`` is kafka-python's class for it."""
 
-    def __init__(self, what: str, error: type[BaseException], right: str = "") -> None:
-        """Name what was asked and the protocol error, and if rights are lacking the ``right`` it takes."""
-        code = getattr(error, "errno", None)
-        needs = codes.lacking(code, right) if right and code is not None else ""
-        super().__init__(f"{what}: {error.__name__ if code is None else codes.name(code)}{needs}")
+    def __init__(self, what: str, error: int | type[BaseException], right: str = "") -> None:
+        """Name what was asked and the error, by its code, and if rights are lacking the ``right`` it takes."""
         self.what = what
-        self.error = error
+        self.error = kafka.errors.for_code(error) if isinstance(error, int) else error
+        needs = codes.lacking(self.code, right) if right and self.code is not None else ""
+        super().__init__(f"{what}: {self.error.__name__ if self.code is None else codes.name(self.code)}{needs}")
 
     @property
     def is_denied(self) -> bool:
@@ -57,7 +58,7 @@ class BrokerRefused(KafkaProblem):
     @property
     def is_gone(self) -> bool:
         """Whether what was asked for is not there any more: offsets that the log has no longer, or the topic."""
-        return getattr(self.error, "errno", None) in (codes.OFFSET_OUT_OF_RANGE, codes.UNKNOWN_TOPIC)
+        return self.code in (codes.OFFSET_OUT_OF_RANGE, codes.UNKNOWN_TOPIC)
 
 
 class ClusterError(KafkaProblem):
