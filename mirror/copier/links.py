@@ -20,7 +20,7 @@ from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, broker_setting
 from mirror.kafka.connection import Connection
 from mirror.kafka.metadata import Metadata
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import ConnectionFailed, RequestFailed
 from mirror.kafka.versions import Versions
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -41,7 +41,7 @@ _LINES = 8
 
 T = TypeVar("T")
 Bounds: TypeAlias = tuple[
-    Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]
+    Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, RequestFailed]
 ]
 """Where logs begin and end, and of which partitions that cannot be told."""
 

@@ -32,7 +32,7 @@ from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import Connections, EventLoop, diagnosed, explained, in_words, is_refusal
 from mirror.kafka.connection import Connection, framed
 from mirror.kafka.metadata import Metadata, metadata_request
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown, RequestFailed
 from mirror.kafka.security import arguments_of
 from mirror.kafka.versions import INIT_PRODUCER_ID, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Versions
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
@@ -182,7 +182,7 @@ class Channel:
 
     def find_offsets(
         self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, RequestFailed]]:
         """Return the offsets that can be told, as :meth:`offsets` does, and of the other partitions why not.
 
         Raises
@@ -198,7 +198,7 @@ class Channel:
 
     def find_epoch_ends(
         self, epochs: Mapping[TopicPartition, int]
-    ) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
+    ) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, RequestFailed]]:
         """Return of each partition the newest leader epoch not newer than the given one, and where it ends in the log.
 
         None where the log has no such epoch; of partitions that cannot be asked about, why not.
@@ -217,7 +217,7 @@ class Channel:
         what: str,
         wanted: Sequence[TopicPartition],
         ask: Callable[[int, Sequence[TopicPartition]], Iterable[tuple[TopicPartition, int, T]]],
-    ) -> tuple[dict[TopicPartition, T], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
+    ) -> tuple[dict[TopicPartition, T], dict[TopicPartition, RequestFailed]]:
         """Ask every leader of ``wanted`` about the partitions it leads.
 
         Parameters
@@ -238,7 +238,7 @@ class Channel:
         """
         self.learn_leaders(wanted)
         found: dict[TopicPartition, T] = {}
-        problems: dict[TopicPartition, LeaderUnknown | BrokerRefused] = {}
+        problems: dict[TopicPartition, RequestFailed] = {}
         by_node: dict[int, list[TopicPartition]] = {}
         for partition in wanted:
             leader = self._metadata.leader(partition)
@@ -487,7 +487,7 @@ class LazyChannel:
             self._opened.close()
 
 
-def _is_election(problem: LeaderUnknown | BrokerRefused) -> bool:
+def _is_election(problem: RequestFailed) -> bool:
     return isinstance(problem, BrokerRefused) and problem.code in codes.ELECTION
 
 

@@ -17,7 +17,7 @@ from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsReque
 
 from mirror.kafka.channel import LATEST, Channel, View, topic_settings
 from mirror.kafka.metadata import metadata_request
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import ConnectionFailed, RequestFailed
 from mirror.model.partition import TopicPartition, by_topic
 
 _UNSUPPORTED_VERSION = 35
@@ -114,7 +114,7 @@ def producer_epochs(
 
 def active_producers(
     channel: Channel, partitions: Iterable[TopicPartition]
-) -> tuple[Mapping[TopicPartition, tuple[ActiveProducer, ...]], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]]:
+) -> tuple[Mapping[TopicPartition, tuple[ActiveProducer, ...]], Mapping[TopicPartition, RequestFailed]]:
     """Return the producers with an id that the leaders of partitions know, and of which partitions none tells.
 
     KIP-664; clients without idempotence have no id, and are not among them.
