@@ -14,7 +14,6 @@ from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.engine.refusals import NotReachable, not_reachable, unusable
 from mirror.kafka.problems import (
-    ClusterUnreachable,
     ConnectionFailed,
     KafkaProblem,
 )
@@ -49,7 +48,7 @@ def errors_explained(file: Path) -> Iterator[None]:
         told, code = str(unusable(file, error)), BAD_USAGE
     except (ConfigError, FileNotFoundError) as error:
         told, code = str(error), BAD_USAGE
-    except (ClusterUnreachable, ConnectionFailed) as error:
+    except ConnectionFailed as error:
         told, code = str(not_reachable(file, error)), COULD_NOT_START
     except (KafkaProblem, SparkDidNotStart) as error:
         told, code = str(error), COULD_NOT_START

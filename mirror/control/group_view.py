@@ -27,7 +27,7 @@ from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupListing, GroupPosition
 from mirror.kafka.log import LogTail
-from mirror.kafka.problems import BrokerRefused, ClusterError, LeaderUnknown
+from mirror.kafka.problems import ClusterError, RequestFailed
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.group_pattern import no_group
 from mirror.model.offset_map import OffsetMap
@@ -283,7 +283,7 @@ def _with_ages(
     tail = LogTail(target_client, settings.checkpoints_topic, alias=settings.flow.target)
     try:
         last = last_checkpoints(tail.poll())
-    except (BrokerRefused, LeaderUnknown):
+    except RequestFailed:
         # There are none yet, or they may not be read: where groups go on is told without them.
         return list(positions)
     finally:

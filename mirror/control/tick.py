@@ -10,7 +10,6 @@ from typing import Protocol, TypeAlias
 from mirror.kafka.connecting import in_words
 from mirror.kafka.log import NewRecord
 from mirror.kafka.problems import (
-    ClusterUnreachable,
     ConnectionFailed,
     KafkaProblem,
 )
@@ -100,7 +99,7 @@ def run_tick(name: str, clock: Clock, round_of_work: Callable[[int], tuple[int, 
     at_ms = clock()
     try:
         done, problems = round_of_work(at_ms)
-    except (ConnectionFailed, ClusterUnreachable) as error:
+    except ConnectionFailed as error:
         return TickReport(name, at_ms, 0, (str(error),), unreached=error.alias)
     except _OPERATIONAL as error:
         return TickReport(name, at_ms, 0, (in_words(error) if isinstance(error, OSError) else str(error),))

@@ -12,11 +12,11 @@ from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
 from mirror.copier.same_lane import SameOffsetsLane
 from mirror.kafka.channel import LATEST, Channel, View
-from mirror.kafka.problems import BrokerRefused, KafkaProblem, LeaderUnknown
+from mirror.kafka.problems import KafkaProblem, RequestFailed
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
-_Ends: TypeAlias = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]]
+_Ends: TypeAlias = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, RequestFailed]]
 
 
 class _Share(Protocol):

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 
 from pyspark import SparkContext, TaskContext
 
-from mirror.copier import worker_daemon
 from mirror.copier.epoch_channel import CopiedNews, EpochChannel, Troubles
 from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.takeover_task import take_over
@@ -47,6 +46,8 @@ _NO_EXECUTOR = (
 _SHORTAGE_SECONDS = 5.0
 # For so long an epoch then has fewer tasks, unless executors come or go before.
 _SHORTAGE_LASTS_SECONDS = 300.0
+# Imports this module: that workers have it before they are forked.
+_WORKER_DAEMON = "mirror.copier.worker_daemon"
 _OF_JAVA = ("SQLSTATE:", "Driver stacktrace:", "Caused by: java.")
 
 
@@ -166,7 +167,7 @@ class Epochs:
         """
         # In a thread: in the main one PySpark would take Ctrl-C over, for good, to raise an exception wherever that is.
         with ThreadPoolExecutor(1, "spark") as beside:
-            settings = {**self._spark_conf, "spark.python.daemon.module": worker_daemon.MODULE}
+            settings = {**self._spark_conf, "spark.python.daemon.module": _WORKER_DAEMON}
             context = beside.submit(spark_context, "mirror", self._master, settings=settings).result()
         try:
             self._address = driver_address(context)

@@ -19,10 +19,10 @@ from mirror.copier.backoff import Backoff
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, broker_setting
 from mirror.kafka.connection import Connection
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.metadata import Metadata
+from mirror.kafka.problems import ConnectionFailed, RequestFailed
 from mirror.kafka.versions import Versions
 from mirror.model.flow import Flow
-from mirror.model.leader_epochs import NOT_KNOWN
 from mirror.model.partition import TopicPartition
 
 _REACH_MS = 2_000
@@ -41,7 +41,7 @@ _LINES = 8
 
 T = TypeVar("T")
 Bounds: TypeAlias = tuple[
-    Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]
+    Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, RequestFailed]
 ]
 """Where logs begin and end, and of which partitions that cannot be told."""
 
@@ -107,8 +107,8 @@ class ClusterLinks:
         self._client = client
         self._channel: Channel | None = None
         self._is_closed = False
-        # The channel before, closed: what it has learned may still be right.
-        self._lost: Channel | None = None
+        # What a channel has learned may still be right when it is closed.
+        self._metadata = Metadata()
         #: Held by the thread that asks something on the channel; one of an epoch that is over may still do so.
         self.asking = threading.RLock()
         # Connections are opened in threads, which all begin from the channel.
@@ -136,17 +136,16 @@ class ClusterLinks:
                 raise ConnectionFailed(f"{self.alias}: nothing is asked any more")
             channel = self._channel
             if channel is None:
-                channel = self._attempts.attempt(lambda: Channel(self.alias, self._client, bootstrap_ms=_REACH_MS))
-                if self._lost is not None:
-                    channel.remember(self._lost)
-                self._lost, self._channel = None, channel
+                channel = self._channel = self._attempts.attempt(
+                    lambda: Channel(self.alias, self._client, bootstrap_ms=_REACH_MS, metadata=self._metadata)
+                )
             return channel
 
     def lost(self) -> None:
         """The cluster did not answer on the channel: the next question finds its way from the bootstrap servers."""
         if self._channel is not None:
             self._channel.close()
-            self._lost, self._channel = self._channel, None
+            self._channel = None
 
     def ask(self, question: Callable[[Channel], T]) -> T:
         """Return what the channel says.
@@ -165,13 +164,11 @@ class ClusterLinks:
 
     def known_leader(self, partition: TopicPartition) -> int | None:
         """Return who leads a partition if that need not be asked for."""
-        known = self._channel or self._lost
-        return known.known_leader(partition) if known is not None else None
+        return self._metadata.leader(partition)
 
     def known_leader_epoch(self, partition: TopicPartition) -> int:
         """Return the epoch of that leader, -1 if it is not known."""
-        known = self._channel or self._lost
-        return known.leader_epoch(partition) if known is not None else NOT_KNOWN
+        return self._metadata.leader_epoch(partition)
 
     def line(self, node: int, partition: TopicPartition) -> int:
         """Return over which of several connections to its leader a partition is written to, from 0 on.
@@ -179,21 +176,17 @@ class ClusterLinks:
         A broker answers one request of a connection after the other, and with ``acks=all`` only when the replicas in
         sync have it. Partitions with the same replicas wait for the same brokers; what has others does not wait along.
         """
-        known = self._channel or self._lost
-        replicas = known.replicas(partition) if known is not None else frozenset()
+        replicas = self._metadata.replicas(partition)
         lines = self._lines.setdefault(node, {})
         return lines.setdefault(replicas, len(lines) % _LINES)
 
     def known_topic_id(self, topic: str) -> str:
         """Return the id that a topic had when its leaders were last asked for; empty if that is not known."""
-        known = self._channel or self._lost
-        return known.topic_id(topic) if known is not None else ""
+        return self._metadata.topic_id(topic)
 
     def forget_leaders(self, topics: Iterable[str] | None = None) -> None:
         """Ask anew who leads the partitions of these topics, or all, before one is used next."""
-        for each in (self._channel, self._lost):
-            if each is not None:
-                each.forget_leaders(topics)
+        self._metadata.forget(topics)
 
     def read_leader(self, partition: TopicPartition, reason: str) -> None:
         """Read a partition from its leader alone for a while: a follower that it named failed."""
@@ -234,7 +227,7 @@ class ClusterLinks:
             return self._broker_attempts.setdefault(node, _Attempts()).attempt(connect)
         except ConnectionFailed:
             # Of what the others lead all is known still.
-            channel.forget_led_by(node)
+            self._metadata.forget_led_by(node)
             raise
 
     def take_idle(self, node: int, role: str) -> Connection | None:
@@ -282,13 +275,6 @@ def cluster(alias: str, client: Mapping[str, str], *, beside: Flow | None = None
     """
     key = (alias, tuple(sorted(client.items())), beside)
     return _clusters.setdefault(key, ClusterLinks(alias, client))
-
-
-def forget_all() -> None:
-    """Close everything that this process holds; what is copied next is copied as by another process."""
-    for each in _clusters.values():
-        each.close()
-    _clusters.clear()
 
 
 def bounds(channel: Channel, partitions: list[TopicPartition]) -> Bounds:

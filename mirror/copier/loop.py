@@ -28,7 +28,7 @@ from mirror.copier.streams import PATIENCE_SECONDS
 from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork, PartitionWork
 from mirror.kafka.channel import LATEST, Channel
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, LeaderUnknown
+from mirror.kafka.problems import ConnectionFailed, KafkaProblem, RequestFailed
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
@@ -55,7 +55,7 @@ _PASS_BY_SECONDS = 10.0
 _BACKLOG_BYTES = 128 << 20
 
 # Offsets of partitions, and of which they cannot be told.
-_Offsets: TypeAlias = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]]
+_Offsets: TypeAlias = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, RequestFailed]]
 
 
 class Share(Protocol):

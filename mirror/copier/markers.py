@@ -8,7 +8,7 @@ from dataclasses import replace
 from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed, KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.chain import markers_transactional_id
@@ -79,7 +79,7 @@ class Markers:
         """
         try:
             refused = coordinator.abort_empty(self._channel, self._id, self.producer, partitions)
-        except (BrokerRefused, ConnectionFailed):
+        except KafkaProblem:
             self.raise_epoch()
             raise
         if refused:

@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from mirror.copier.markers import Markers
 from mirror.kafka import codes, partition_state
-from mirror.kafka.appending import Appender, refusal
+from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Producer, next_sequence
 from mirror.kafka.channel import EARLIEST, LATEST, View
 from mirror.kafka.partition_state import ActiveProducer
-from mirror.kafka.problems import ConnectionFailed, KafkaProblem
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.chain import producer_of
@@ -143,7 +143,7 @@ class SameOffsetsCopy:
         elif not code:
             raise Moved(self.partition, expected, end)
         elif code != codes.TRANSACTION_COORDINATOR_FENCED:
-            raise refusal(f"{self.partition}: markers", code, "Alter on the cluster")
+            raise BrokerRefused(f"{self.partition}: markers", code, "Alter on the cluster")
 
     def look(self) -> None:
         """Find out where the copy ends and with which sequence; if something arrives in between, once more.
@@ -206,7 +206,7 @@ class SameOffsetsCopy:
                 raise Unexpected(f"{self.partition} ends at {end} and refuses what comes next: {answer.message}")
             return
         if answer.code:
-            raise refusal(f"{self.partition} {answer.message}".rstrip(), answer.code, "Write on the topic")
+            raise BrokerRefused(f"{self.partition} {answer.message}".rstrip(), answer.code, "Write on the topic")
         if answer.base_offset != end:
             raise Unexpected(unexpected(self.partition, end, answer.base_offset))
         self.place = Place(

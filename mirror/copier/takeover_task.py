@@ -51,7 +51,7 @@ def take_over(work: TaskWork) -> TaskResult:
 
 
 def _take_over(work: TaskWork, before: Callable[[], None]) -> TaskResult:
-    cpu, began = time.process_time(), time.monotonic()
+    began = time.monotonic()
     results: list[PartitionResult] = []
     for flow in work.flows:
         source = links.cluster(flow.flow.source, flow.source_client)
@@ -70,7 +70,7 @@ def _take_over(work: TaskWork, before: Callable[[], None]) -> TaskResult:
                 break
             place = _place(flow, one, ends[one.source], open_ends, (source, target), before)
             results.append(_result(one, _recorded(flow, place, before)))
-    return TaskResult(tuple(results), time.process_time() - cpu, time.monotonic() - began)
+    return TaskResult(tuple(results))
 
 
 def _unsettled(work: PartitionWork) -> PartitionWork:

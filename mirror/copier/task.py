@@ -36,11 +36,11 @@ def copy(work: TaskWork) -> TaskResult:
 def not_begun(work: TaskWork, reason: str) -> TaskResult:
     """Return that nothing was done with any partition, and why."""
     results = (PartitionResult(one.flow, one.source, one.handover, trouble=reason) for one in work.partitions)
-    return TaskResult(tuple(results), 0.0, 0.0)
+    return TaskResult(tuple(results))
 
 
 def _copy(work: TaskWork, epoch_channel: EpochChannelListener | None) -> TaskResult:
-    cpu, began = time.process_time(), time.monotonic()
+    began = time.monotonic()
     clusters = {
         (flow.flow, side): links.cluster(alias, client)
         for flow in work.flows
@@ -75,8 +75,6 @@ def _copy(work: TaskWork, epoch_channel: EpochChannelListener | None) -> TaskRes
     ]
     return TaskResult(
         tuple(results),
-        time.process_time() - cpu,
-        time.monotonic() - began,
         {
             flow: Throttled(now.source_ms - before.source_ms, now.target_ms - before.target_ms)
             for flow, before in already.items()

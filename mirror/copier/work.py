@@ -327,13 +327,8 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task did. ``cpu_seconds`` of its process.
-
-    ``slots`` has the flows that were copied in transactions.
-    """
+    """What one task did; ``slots`` has the flows that were copied in transactions."""
 
     partitions: tuple[PartitionResult, ...]
-    cpu_seconds: float
-    wall_seconds: float
     throttled: Mapping[Flow, Throttled] = field(default_factory=dict)
     slots: Mapping[Flow, SlotEnd] = field(default_factory=dict)

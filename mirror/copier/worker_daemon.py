@@ -14,8 +14,6 @@ from __future__ import annotations
 import gc
 import os
 
-MODULE = "mirror.copier.worker_daemon"
-
 if __name__ == "__main__":
     # A thread would not survive the fork, and the copier has no use for those of the linear algebra below NumPy.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"

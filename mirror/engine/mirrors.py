@@ -14,7 +14,7 @@ from mirror.config.engine_keys import MirroredRecords
 from mirror.config.replication_loops import edges_of, loop_problem
 from mirror.config.settings import FlowSettings
 from mirror.kafka.channel import Channel
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, RequestFailed
 from mirror.kafka.writer_log import WriterLog
 from mirror.model.flow import Flow
 from mirror.model.loops import left_out
@@ -74,7 +74,7 @@ class WriterLogs:
                         copied = self._copied[topic] = CopiedTopics()
                         self._logs[topic] = WriterLog(topic, copied=copied)
                     self._logs[topic].catch_up(self._channel)
-                except (BrokerRefused, LeaderUnknown) as problem:
+                except RequestFailed as problem:
                     problems[topic] = problem
         except ConnectionFailed:
             self.close()

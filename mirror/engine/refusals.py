@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mirror.config.errors import ConfigError
 from mirror.config.properties import read
-from mirror.kafka.problems import ClusterUnreachable, ConnectionFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.kafka.security import UnsupportedSetting
 from mirror.model.flow import Flow
 
@@ -41,7 +41,7 @@ def place_of(path: Path, alias: str, key: str = "bootstrap.servers") -> tuple[in
     return file.line_of(given), given
 
 
-def not_reachable(path: Path, problem: ClusterUnreachable | ConnectionFailed) -> NotReachable:
+def not_reachable(path: Path, problem: ConnectionFailed) -> NotReachable:
     """Return that a cluster does not answer, or lets nobody in, with the place in the file that says where it is."""
     line, key = place_of(path, problem.alias) if problem.alias else (None, None)
     return NotReachable(path, line, key, str(problem))

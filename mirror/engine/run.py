@@ -47,7 +47,6 @@ from mirror.engine.start_check import chosen_flows, cluster_ids, same_cluster
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.connecting import is_refusal
 from mirror.kafka.log import LogWriter
 from mirror.kafka.problems import ClusterUnreachable, KafkaProblem
 from mirror.model.flow import Flow
@@ -182,7 +181,7 @@ class Engine:
         if all(alias in away and away[alias].is_for_people for alias in targets):
             raise not_reachable(self._settings.path, away[targets[0]])
         for alias, why in away.items():
-            self._away[alias] = Away(why.reason, why.__cause__ is not None and is_refusal(why.__cause__))
+            self._away[alias] = Away(why.reason, why.is_refusal)
 
     @property
     def settings(self) -> MirrorSettings:

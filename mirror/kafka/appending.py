@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self, TypeAlias
 
-import kafka.errors
 from kafka.protocol.admin import DeleteRecordsRequest, DescribeClusterRequest
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 from mirror.kafka import wire
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import Channel
-from mirror.kafka.connection import Connection
-from mirror.kafka.coordinator import framed
+from mirror.kafka.channel import Channel, LazyChannel
+from mirror.kafka.connection import Connection, framed
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
 from mirror.kafka.versions import PRODUCE
 from mirror.model.partition import TopicPartition
@@ -42,10 +40,13 @@ class Appended(NamedTuple):
 class Appender:
     """Appends to partitions of one cluster, over connections of its own; each call waits for its answer."""
 
-    def __init__(self, alias: str, client: Mapping[str, str]) -> None:
-        """Write to the cluster ``alias``; nothing is connected before the first call."""
-        self._channel = Channel(alias, client)
-        self._connections: dict[int, Connection] = {}
+    def __init__(self, alias: str, client: Mapping[str, str], *, before: Callable[[], None] = lambda: None) -> None:
+        """Write to the cluster ``alias``; nothing is connected before the first call.
+
+        ``before`` is called right before each request that appends is sent; what it raises keeps that from being sent.
+        """
+        self._lazy = LazyChannel(alias, client)
+        self._before = before
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -59,15 +60,12 @@ class Appender:
 
     def close(self) -> None:
         """Close the connections."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
-        self._channel.close()
+        self._lazy.close()
 
     @property
     def channel(self) -> Channel:
         """What the cluster is asked over."""
-        return self._channel
+        return self._lazy.get()
 
     def append(self, partition: TopicPartition, batch: memoryview) -> Appended:
         """Append a batch with acks=all.
@@ -84,6 +82,8 @@ class Appender:
             return wire.produce_request(connection.next_correlation(), [(partition, batch)], timeout_ms=_TIMEOUT_MS)
 
         (answer,) = wire.parse_produce(self._ask(partition, request))
+        if answer.error:
+            self.channel.forget_leaders([partition.topic])
         return Appended(answer.error, answer.base_offset, answer.message)
 
     def may_write_markers(self) -> bool:
@@ -96,7 +96,7 @@ class Appender:
         """
         request = DescribeClusterRequest(include_cluster_authorized_operations=True, max_version=0)
         # Without an authorizer everything is granted, and brokers say so.
-        return not {_ALTER, _CLUSTER_ACTION}.isdisjoint(self._channel.call(request).authorized_operations)
+        return not {_ALTER, _CLUSTER_ACTION}.isdisjoint(self.channel.call(request).authorized_operations)
 
     def write_markers(
         self, counts: Mapping[TopicPartition, int], producer: Producer, coordinator_epoch: int = 0
@@ -116,7 +116,7 @@ class Appender:
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for partition, count in counts.items():
             try:
-                by_leader.setdefault(self._channel.leader(partition), {})[partition] = count
+                by_leader.setdefault(self.channel.leader(partition), {})[partition] = count
             except KafkaProblem as problem:
                 found[partition] = problem
         for share in by_leader.values():
@@ -160,7 +160,7 @@ class Appender:
             for topic in one.topics
             for each in topic.partitions
         }
-        silent = ConnectionFailed(f"{self._channel.alias}: an answer to the request for markers leaves partitions out")
+        silent = ConnectionFailed(f"{self.channel.alias}: an answer to the request for markers leaves partitions out")
         return {partition: told.get(partition, silent) for partition in counts}
 
     def delete_before(self, partition: TopicPartition, offset: int) -> int:
@@ -183,30 +183,25 @@ class Appender:
             ],
             timeout_ms=_TIMEOUT_MS,
         )
-        answer = self._channel.call(request, self._channel.leader(partition))
+        answer = self.channel.call(request, self.channel.leader(partition))
         (told,) = answer.topics[0].partitions
         if told.error_code:
-            what = f"{self._channel.alias}: removing what lies before offset {offset} of {partition}"
-            raise refusal(what, told.error_code, "Delete on the topic")
+            what = f"{self.channel.alias}: removing what lies before offset {offset} of {partition}"
+            raise BrokerRefused(what, told.error_code, "Delete on the topic")
         low: int = told.low_watermark
         return low
 
-    def _connection(self, node: int) -> Connection:
-        if node not in self._connections:
-            self._connections[node] = self._channel.connect(node, (PRODUCE,))
-        return self._connections[node]
-
     def _ask(self, partition: TopicPartition, request: Callable[[Connection], Pieces]) -> memoryview:
-        node = self._channel.leader(partition)
-        connection = self._connection(node)
+        channel = self.channel
         try:
-            return connection.ask(request(connection))
+            connection = channel.kept(channel.leader(partition), PRODUCE)
+            frame = request(connection)
+            self._before()
+            try:
+                return connection.ask(frame)
+            except BaseException:
+                channel.give_up(connection)
+                raise
         except ConnectionFailed:
-            self._connections.pop(node).close()
-            self._channel.forget_leaders([partition.topic])
+            channel.forget_leaders([partition.topic])
             raise
-
-
-def refusal(what: str, code: int, right: str = "") -> BrokerRefused:
-    """Return what is raised where an error code ends what was to be done; ``right``: what it takes."""
-    return BrokerRefused(what, kafka.errors.for_code(code), right)

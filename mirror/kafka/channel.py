@@ -7,8 +7,8 @@ Invariants:
 
 (a) A connection that was handed over is never polled by kafka-python again. Each hot connection has a selector of its
     own.
-(b) Readers of a channel share its connections; a read that was interrupted closes the connection, or the next reader
-    would get its answer.
+(b) Who reads, or appends, through a channel shares its connections; what was interrupted closes the connection, or the
+    next one would get its answer.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from typing import Any, TypeVar
 import kafka.errors
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
-from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
-from mirror.kafka import codes, topic_ids
+from mirror.kafka import codes
 from mirror.kafka.batch import Producer
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import Connections, EventLoop, diagnosed, explained, in_words, is_refusal
-from mirror.kafka.connection import Connection
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.connection import Connection, framed
+from mirror.kafka.metadata import Metadata, metadata_request
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown, RequestFailed
 from mirror.kafka.security import arguments_of
-from mirror.kafka.versions import FETCH, INIT_PRODUCER_ID, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH, Versions
+from mirror.kafka.versions import INIT_PRODUCER_ID, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Versions
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition, by_topic
 from mirror.waiting import WaitTimeout, wait_until
@@ -69,8 +69,12 @@ class Channel:
     Not to be shared between threads.
     """
 
-    def __init__(self, alias: str, client: Mapping[str, str], *, bootstrap_ms: int = 10_000) -> None:
+    def __init__(
+        self, alias: str, client: Mapping[str, str], *, bootstrap_ms: int = 10_000, metadata: Metadata | None = None
+    ) -> None:
         """Connect to the cluster called ``alias`` with Java client properties.
+
+        What it learns of the cluster goes to ``metadata``, which may be known already.
 
         Raises
         ------
@@ -89,13 +93,8 @@ class Channel:
         # The bootstrap server that answered last.
         self._answered = ""
         self._net, self._manager = self._bootstrap()
-        self._leaders: dict[TopicPartition, int] = {}
-        self._replicas: dict[TopicPartition, frozenset[int]] = {}
-        self._leader_epochs: dict[TopicPartition, int] = {}
-        self._topic_ids: dict[str, str] = {}
-        self._topic_errors: dict[str, int] = {}
-        self._partition_counts: dict[str, int] = {}
-        self._reading: dict[int, Connection] = {}
+        self._metadata = Metadata() if metadata is None else metadata
+        self._kept: dict[tuple[int, Versions], Connection] = {}
 
     def leader(self, partition: TopicPartition) -> int:
         """Return the node that leads a partition, asking the cluster when it is not known.
@@ -106,25 +105,18 @@ class Channel:
             if the cluster names none.
         """
         self.learn_leaders([partition])
-        if partition not in self._leaders:
+        node = self._metadata.leader(partition)
+        if node is None:
             raise LeaderUnknown(f"{self.alias}: {partition} has no leader")
-        return self._leaders[partition]
-
-    def known_leader(self, partition: TopicPartition) -> int | None:
-        """Return the node that leads a partition as far as is known, without asking the cluster."""
-        return self._leaders.get(partition)
-
-    def replicas(self, partition: TopicPartition) -> frozenset[int]:
-        """Return the brokers that had a replica when leaders were last asked for; none if that is not known."""
-        return self._replicas.get(partition, frozenset())
+        return node
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """Return the epoch of the leader that :meth:`leader` returns, -1 if the cluster did not tell."""
-        return self._leader_epochs.get(partition, NOT_KNOWN)
+        return self._metadata.leader_epoch(partition)
 
     def topic_id(self, topic: str) -> str:
         """Return the id a topic had when its leaders were last asked for, in Kafka's own spelling; empty if none."""
-        return self._topic_ids.get(topic, "")
+        return self._metadata.topic_id(topic)
 
     def has_topic(self, topic: str) -> bool:
         """Ask the cluster whether it has a topic.
@@ -137,12 +129,12 @@ class Channel:
             if no broker can be reached.
         """
         self.refresh([topic])
-        code = self._topic_errors.get(topic, codes.UNKNOWN_TOPIC)
+        code = self._metadata.topic_error(topic)
         if code in (0, codes.LEADER_NOT_AVAILABLE):
             return True
         if code == codes.UNKNOWN_TOPIC:
             return False
-        raise BrokerRefused(f"{self.alias}: topic {topic}", kafka.errors.for_code(code), "Describe on the topic")
+        raise BrokerRefused(f"{self.alias}: topic {topic}", code, "Describe on the topic")
 
     def absent(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Ask the cluster which of some partitions it does not have: a topic that was created anew may have fewer.
@@ -158,57 +150,26 @@ class Channel:
         return frozenset(
             each
             for each in partitions
-            if each.topic not in there or each.partition >= self._partition_counts[each.topic]
+            if each.topic not in there or each.partition >= self._metadata.partition_count(each.topic)
         )
 
     def learn_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Ask, in one request, who leads those of ``partitions`` whose leader is not known."""
-        unknown = {partition.topic for partition in partitions if partition not in self._leaders}
+        unknown = {partition.topic for partition in partitions if self._metadata.leader(partition) is None}
         if unknown:
             self.refresh(unknown)
 
     def refresh(self, topics: Iterable[str]) -> None:
         """Ask the cluster anew who leads the partitions of these topics."""
-        wanted = set(topics)
-        request = MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(wanted)],
-            allow_auto_topic_creation=False,
-            min_version=METADATA.oldest,
-        )
-        answer = self.call(request)
+        wanted = sorted(set(topics))
+        answer = self.call(metadata_request(wanted))
         # Brokers come and go: whom to ask follows the same answer.
         self._manager.cluster.update_metadata(answer)
-        self.forget_leaders(wanted)
-        for topic in answer.topics:
-            self._topic_ids[topic.name] = topic_ids.spell(topic.topic_id)
-            self._topic_errors[topic.name] = topic.error_code
-            self._partition_counts[topic.name] = len(topic.partitions)
-            for entry in topic.partitions:
-                if entry.leader_id >= 0:
-                    address = TopicPartition(topic.name, entry.partition_index)
-                    self._leaders[address], self._leader_epochs[address] = entry.leader_id, entry.leader_epoch
-                    self._replicas[address] = frozenset(entry.replica_nodes)
-
-    def remember(self, other: Channel) -> None:
-        """Take over what another channel to the same cluster has learned of leaders and topics."""
-        self._leaders = dict(other._leaders)
-        self._leader_epochs = dict(other._leader_epochs)
-        self._replicas = dict(other._replicas)
-        self._topic_ids = dict(other._topic_ids)
+        self._metadata.take_in(wanted, answer)
 
     def forget_leaders(self, topics: Iterable[str] | None = None) -> None:
         """Ask again who leads the partitions of these topics, or of all, before they are used next."""
-        forgotten = None if topics is None else set(topics)
-        self._leaders = {
-            known: node
-            # Another thread may be learning others meanwhile.
-            for known, node in list(self._leaders.items())
-            if forgotten is not None and known.topic not in forgotten
-        }
-
-    def forget_led_by(self, node: int) -> None:
-        """Ask again who leads what a broker has led, before that is used next."""
-        self._leaders = {known: leader for known, leader in list(self._leaders.items()) if leader != node}
+        self._metadata.forget(topics)
 
     def offsets(
         self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
@@ -229,7 +190,7 @@ class Channel:
 
     def offsets_once_led(
         self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, RequestFailed]]:
         """Return what :meth:`find_offsets` does; while leaders are being elected it is asked again for some seconds.
 
         Raises
@@ -250,7 +211,7 @@ class Channel:
 
     def find_offsets(
         self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, RequestFailed]]:
         """Return the offsets that can be told, as :meth:`offsets` does, and of the other partitions why not.
 
         Raises
@@ -266,7 +227,7 @@ class Channel:
 
     def find_epoch_ends(
         self, epochs: Mapping[TopicPartition, int]
-    ) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
+    ) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, RequestFailed]]:
         """Return of each partition the newest leader epoch not newer than the given one, and where it ends in the log.
 
         None where the log has no such epoch; of partitions that cannot be asked about, why not.
@@ -285,7 +246,7 @@ class Channel:
         what: str,
         wanted: Sequence[TopicPartition],
         ask: Callable[[int, Sequence[TopicPartition]], Iterable[tuple[TopicPartition, int, T]]],
-    ) -> tuple[dict[TopicPartition, T], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
+    ) -> tuple[dict[TopicPartition, T], dict[TopicPartition, RequestFailed]]:
         """Ask every leader of ``wanted`` about the partitions it leads.
 
         Parameters
@@ -306,11 +267,12 @@ class Channel:
         """
         self.learn_leaders(wanted)
         found: dict[TopicPartition, T] = {}
-        problems: dict[TopicPartition, LeaderUnknown | BrokerRefused] = {}
+        problems: dict[TopicPartition, RequestFailed] = {}
         by_node: dict[int, list[TopicPartition]] = {}
         for partition in wanted:
-            if partition in self._leaders:
-                by_node.setdefault(self._leaders[partition], []).append(partition)
+            leader = self._metadata.leader(partition)
+            if leader is not None:
+                by_node.setdefault(leader, []).append(partition)
             else:
                 problems[partition] = LeaderUnknown(f"{self.alias}: {partition} has no leader")
         failures: list[ConnectionFailed] = []
@@ -324,9 +286,9 @@ class Channel:
                 continue
             for partition, code, answer in answers:
                 if code:
-                    self._leaders.pop(partition, None)
+                    self._metadata.forget_partition(partition)
                     problems[partition] = BrokerRefused(
-                        f"{self.alias}: {what} of {partition}", kafka.errors.for_code(code), "Describe on the topic"
+                        f"{self.alias}: {what} of {partition}", code, "Describe on the topic"
                     )
                 else:
                     found[partition] = answer
@@ -360,7 +322,7 @@ class Channel:
             answer = self.call(request)
         if answer.error_code:
             needed = "IdempotentWrite on the cluster, or Write on a topic"
-            raise BrokerRefused(f"{self.alias}: a producer id", kafka.errors.for_code(answer.error_code), needed)
+            raise BrokerRefused(f"{self.alias}: a producer id", answer.error_code, needed)
         return Producer(answer.producer_id, answer.producer_epoch)
 
     def call(self, request: Any, node: int | None = None) -> Any:
@@ -418,31 +380,31 @@ class Channel:
             raise ConnectionFailed(f"{self.alias}, broker {node}: {self._said(error)}", self.alias) from error
         return connection
 
-    def reading(self, node: int) -> Connection:
-        """Return the connection over which this process reads from a broker, one reader after the other.
+    def kept(self, node: int, needed: Versions) -> Connection:
+        """Return the connection to a broker that all who make such requests share, one after the other.
 
         Raises
         ------
         ConnectionFailed
             if the broker cannot be reached.
         """
-        known = self._reading.get(node)
+        known = self._kept.get((node, needed))
         if known is not None and known.is_session_half_over:
-            self.give_up_reading(known)
-        if node not in self._reading:
-            self._reading[node] = self.connect(node, (FETCH,))
-        return self._reading[node]
+            self.give_up(known)
+        if (node, needed) not in self._kept:
+            self._kept[node, needed] = self.connect(node, (needed,))
+        return self._kept[node, needed]
 
-    def give_up_reading(self, connection: Connection) -> None:
-        """Close a connection of :meth:`reading` that failed; the next reader opens another."""
+    def give_up(self, connection: Connection) -> None:
+        """Close a connection of :meth:`kept` that failed; who makes such a request next opens another."""
         connection.close()
-        self._reading = {node: one for node, one in self._reading.items() if one is not connection}
+        self._kept = {place: one for place, one in self._kept.items() if one is not connection}
 
     def close(self) -> None:
-        """Close what kafka-python holds and the reading connections; others are closed by whoever opened them."""
-        for connection in self._reading.values():
+        """Close what kafka-python holds and the kept connections; others are closed by whoever opened them."""
+        for connection in self._kept.values():
             connection.close()
-        self._reading.clear()
+        self._kept.clear()
         self._manager.close()
         self._net.close()
 
@@ -526,7 +488,35 @@ class Channel:
         return explained(error, self._arguments) or in_words(error)
 
 
-def _is_election(problem: LeaderUnknown | BrokerRefused) -> bool:
+class LazyChannel:
+    """A channel to one cluster, opened when it is first asked for."""
+
+    def __init__(self, alias: str, client: Mapping[str, str]) -> None:
+        """Connect to nothing yet."""
+        self._to = alias, client
+        self._opened: Channel | None = None
+
+    def get(self) -> Channel:
+        """Return the channel.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the cluster cannot be reached; it is tried again the next time.
+        """
+        # No `cached_property`: up to Python 3.11 all instances have one lock, so that who reaches a dead cluster would
+        # keep those waiting who go to others.
+        if self._opened is None:
+            self._opened = Channel(*self._to)
+        return self._opened
+
+    def close(self) -> None:
+        """Close the channel, if there is one."""
+        if self._opened is not None:
+            self._opened.close()
+
+
+def _is_election(problem: RequestFailed) -> bool:
     return isinstance(problem, BrokerRefused) and problem.code in codes.ELECTION
 
 
@@ -542,9 +532,7 @@ def broker_setting(connection: Connection, node: int, name: str) -> str | None:
         resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=[name]
     )
     request = DescribeConfigsRequest(resources=[resource])
-    request.API_VERSION = _DESCRIBE_VERSION
-    request.with_header(connection.next_correlation(), "mirror")
-    frame = connection.ask([request.encode(header=True, framed=True)])
+    frame = connection.ask([framed(request, _DESCRIBE_VERSION, connection.next_correlation())])
     answer = DescribeConfigsResponse.decode(frame, version=_DESCRIBE_VERSION, header=True)
     values = [entry.value for result in answer.results for entry in result.configs if entry.name == name]
     return values[0] if values else None

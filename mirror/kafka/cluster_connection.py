@@ -21,7 +21,6 @@ from kafka.protocol.admin import (
     DeleteTopicsRequest,
     IncrementalAlterConfigsRequest,
 )
-from kafka.protocol.metadata import MetadataRequest
 from tenacity import RetryCallState, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_exponential
 
 from mirror.config.settings import ClusterSettings
@@ -38,7 +37,8 @@ from mirror.kafka.connecting import (
     is_nobodys_name,
     is_refusal,
 )
-from mirror.kafka.problems import AccessDenied, ClusterError, ClusterUnreachable
+from mirror.kafka.metadata import metadata_request
+from mirror.kafka.problems import AccessDenied, ClusterError, ClusterUnreachable, KafkaProblem
 from mirror.kafka.security import arguments_of, client_arguments
 from mirror.kafka.versions import ALWAYS, misfit
 
@@ -68,6 +68,15 @@ _CHANGES = (
     DeleteTopicsRequest,
     IncrementalAlterConfigsRequest,
 )
+
+
+# A request of which nothing was sent, or may have been; and one that has no answer.
+_UNCONNECTED = (
+    client_errors.NodeNotReadyError,
+    client_errors.UnknownBrokerIdError,
+    client_errors.KafkaConnectionError,
+)
+_UNANSWERED = (*_UNCONNECTED, client_errors.KafkaTimeoutError, client_errors.RequestTimedOutError)
 
 
 class ClusterConnection:
@@ -121,7 +130,11 @@ class ClusterConnection:
                 reason = said or _why_unreachable(settings, manager) or in_words(error)
                 is_for_people = answering is None and all(each.is_for_people for each in failed)
                 raise ClusterUnreachable(
-                    settings.alias, settings.bootstrap_servers, reason, is_for_people=is_for_people and bool(failed)
+                    settings.alias,
+                    settings.bootstrap_servers,
+                    reason,
+                    is_for_people=is_for_people and bool(failed),
+                    is_refusal=is_refusal(error),
                 ) from error
             return cls(settings, net, manager, timeout_seconds)
         except BaseException:
@@ -196,8 +209,7 @@ class ClusterConnection:
             return self._patiently(ask, retry=retry_if_exception(_is_unconnected))
 
     def _metadata(self, names: list[str] | None) -> Any:
-        asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
-        return self.send(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+        return self.send(metadata_request(names))
 
     def _run(self, coroutine: Callable[..., Any], *arguments: Any) -> Any:
         """Run what sends requests in the library's thread, and return what it returns."""
@@ -329,10 +341,7 @@ class ClusterConnection:
 
 def _is_unconnected(error: BaseException) -> bool:
     """Whether a request did not get through, so that it can be sent again once there is a connection."""
-    return isinstance(
-        error,
-        client_errors.NodeNotReadyError | client_errors.UnknownBrokerIdError | client_errors.KafkaConnectionError,
-    )
+    return isinstance(error, _UNCONNECTED)
 
 
 class _Failed(NamedTuple):
@@ -390,23 +399,17 @@ def _errors_of(settings: ClusterSettings, manager: Connections, doing: str) -> I
     """Turn the library's errors into this module's, with the cluster and what was being done."""
     try:
         yield
-    except ClusterError:
+    except KafkaProblem:
         raise
     except client_errors.AuthorizationError as error:
         raise AccessDenied(settings.alias, doing, str(error)) from error
-    except (
-        client_errors.KafkaTimeoutError,
-        client_errors.RequestTimedOutError,
-        client_errors.KafkaConnectionError,
-        client_errors.NodeNotReadyError,
-        client_errors.UnknownBrokerIdError,
-    ) as error:
+    except _UNANSWERED as error:
         reason = _why_unreachable(settings, manager) or f"{doing}: {in_words(error)}"
         raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
     except client_errors.KafkaError as error:
         if is_refusal(error):
             reason = explained(error, client_arguments(settings.client)) or in_words(error)
-            raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason, is_for_people=True) from error
+            raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason, is_refusal=True) from error
         raise ClusterError(settings.alias, doing, in_words(error)) from error
     except OSError as error:
         # An OAuth server that gives no token, a KDC that gives no ticket, too many open files.

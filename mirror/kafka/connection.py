@@ -18,6 +18,7 @@ import ssl
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from mirror.kafka import wire
 from mirror.kafka.buffers import BufferPool
@@ -36,6 +37,14 @@ _TLS_PIECE = 1 << 18
 # A busy machine can make a short line look long, once or twice.
 _PINGS = 4
 _SHORT_SECONDS = 0.005
+
+
+def framed(request: Any, version: int, correlation: int) -> bytes:
+    """Return a request of kafka-python's as a frame, for a connection that is asked without it."""
+    request.API_VERSION = version
+    request.with_header(correlation, "mirror")
+    framed: bytes = request.encode(header=True, framed=True)
+    return framed
 
 
 class Connection:

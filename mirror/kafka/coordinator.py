@@ -38,6 +38,7 @@ from kafka.protocol.producer import (
 from mirror.kafka import codes
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel
+from mirror.kafka.connection import framed
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.kafka.versions import ADD_PARTITIONS_TO_TXN, END_TXN, FIND_COORDINATOR, INIT_PRODUCER_ID
 from mirror.model.partition import TopicPartition
@@ -142,7 +143,7 @@ def take_over(
         try:
             node = find_coordinator(channel, transactional_id)
         except BrokerRefused as refusal:
-            return int(refusal.error.errno), None  # type: ignore[attr-defined]  # kafka-python's errors have one
+            return refusal.code or -1, None
         answer = channel.call(request, node)
         return answer.error_code, answer
 
@@ -411,13 +412,5 @@ def parse_committed(frame: memoryview) -> int:
     return code
 
 
-def framed(request: Any, version: int, correlation: int) -> bytes:
-    """Return a request of kafka-python's as a frame, for a connection that is asked without it."""
-    request.API_VERSION = version
-    request.with_header(correlation, "mirror")
-    framed: bytes = request.encode(header=True, framed=True)
-    return framed
-
-
 def _refused(channel: Channel, what: str, code: int) -> BrokerRefused:
-    return BrokerRefused(f"{channel.alias}: {what}", kafka.errors.for_code(code), "Write and Describe on it")
+    return BrokerRefused(f"{channel.alias}: {what}", code, "Write and Describe on it")

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,7 +118,7 @@ def read_as_group(
     readings = {partition: _Reading(goal) for partition, goal in goals.items()}
     problem = None
     try:
-        with _member(client, group, goals) as consumer, _channel(alias, client) as channel:
+        with _member(client, group, goals) as consumer, closing(Channel(alias, client)) as channel:
             while not stop.is_set() and time.monotonic() < deadline:
                 consumer.poll(timeout_ms=0 if any(each.log for each in readings.values()) else _POLL_MS)
                 _place(consumer, channel, readings)
@@ -154,15 +154,6 @@ def _member(client: Mapping[str, str], group: str, goals: Mapping[TopicPartition
         yield consumer
     finally:
         consumer.close(autocommit=False, timeout_ms=5000)
-
-
-@contextmanager
-def _channel(alias: str, client: Mapping[str, str]) -> Iterator[Channel]:
-    channel = Channel(alias, client)
-    try:
-        yield channel
-    finally:
-        channel.close()
 
 
 class _AtRest(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types

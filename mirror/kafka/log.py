@@ -8,16 +8,15 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-import kafka.errors
-
 from mirror.clock import steady_seconds
 from mirror.kafka import batch, topic_ids, wire
 from mirror.kafka.aborted_transactions import AbortedTransactions
+from mirror.kafka.appending import Appender
 from mirror.kafka.batch import NO_PRODUCER, PLAIN, CorruptBatch, Header, Producer, Record, UnsupportedMagic
-from mirror.kafka.channel import EARLIEST, LATEST, Channel, View, topic_settings
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, LazyChannel, View, topic_settings
 from mirror.kafka.connection import Connection
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed
-from mirror.kafka.versions import PRODUCE
+from mirror.kafka.versions import FETCH
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch
 
@@ -79,7 +78,7 @@ class LogReader:
         ConnectionFailed, LeaderUnknown
             if the leader cannot be reached.
         """
-        connection = self._channel.reading(self._channel.leader(self._partition))
+        connection = self._channel.kept(self._channel.leader(self._partition), FETCH)
         request = wire.fetch_request(
             connection.next_correlation(),
             {self._partition: wire.FetchFrom(self.position, most_bytes)},
@@ -96,7 +95,7 @@ class LogReader:
     def give_up(self) -> None:
         """Forget a fetch that was sent: whoever reads next must not get its answer."""
         if self._asked is not None:
-            self._channel.give_up_reading(self._asked[0])
+            self._channel.give_up(self._asked[0])
             self._channel.forget_leaders([self._partition.topic])
             self._asked = None
 
@@ -121,7 +120,7 @@ class LogReader:
         try:
             for part in wire.parse_fetch(frame):
                 if part.error:
-                    raise self._refusal(kafka.errors.for_code(part.error))
+                    raise self._refusal(part.error)
                 self.high_watermark = part.high_watermark
                 aborted = AbortedTransactions(part.aborted if read_committed else ())
                 for content, header in batch.batches(frame, part.start, part.stop):
@@ -133,7 +132,7 @@ class LogReader:
             self._channel.forget_leaders([self._partition.topic])
             raise
         except wire.FetchFailed as failure:
-            raise self._refusal(kafka.errors.for_code(failure.code)) from failure
+            raise self._refusal(failure.code) from failure
         except (CorruptBatch, UnsupportedMagic) as problem:
             raise BrokerRefused(f"{self._channel.alias}: {self._partition}: {problem}", type(problem)) from problem
         return found
@@ -161,9 +160,9 @@ class LogReader:
             f"for {_LONGEST_STANDSTILL_SECONDS:.0f} s"
         )
 
-    def _refusal(self, error: type[BaseException]) -> BrokerRefused:
+    def _refusal(self, code: int) -> BrokerRefused:
         what = f"{self._channel.alias}: fetch of {self._partition} at {self.position}"
-        return BrokerRefused(what, error, "Read on the topic")
+        return BrokerRefused(what, code, "Read on the topic")
 
 
 def read_batches(
@@ -320,10 +319,8 @@ class LogWriter:
 
         ``before`` is called right before each request is sent; what it raises keeps that from being sent.
         """
-        self._to = alias, client
-        self._opened: Channel | None = None
-        self._before = before
-        self._connections: dict[int, Connection] = {}
+        self._alias = alias
+        self._appender = Appender(alias, client, before=before)
 
     def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
         """Append records (key, value, headers, timestamp in ms) and return the offset of the first.
@@ -340,50 +337,16 @@ class LogWriter:
         address = TopicPartition(topic, partition)
         first = -1
         for content in side_batches(records):
-            base = self._append_batch(address, content)
-            first = base if first < 0 else first
+            answer = self._appender.append(address, content)
+            if answer.code:
+                what = f"{self._alias}: append to {address} {answer.message}".rstrip()
+                raise BrokerRefused(what, answer.code, "Write on the topic")
+            first = answer.base_offset if first < 0 else first
         return first
 
     def close(self) -> None:
         """Close the connections."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
-        if self._opened is not None:
-            self._opened.close()
-
-    @property
-    def _channel(self) -> Channel:
-        # No `cached_property`: up to Python 3.11 all instances have one lock, so that who reaches a dead cluster would
-        # keep those waiting who go to others.
-        if self._opened is None:
-            self._opened = Channel(*self._to)
-        return self._opened
-
-    def _append_batch(self, address: TopicPartition, content: memoryview) -> int:
-        node = self._channel.leader(address)
-        try:
-            if node not in self._connections:
-                self._connections[node] = self._channel.connect(node, (PRODUCE,))
-            connection = self._connections[node]
-            request = wire.produce_request(connection.next_correlation(), [(address, content)])
-            self._before()
-            frame = connection.ask(request)
-        except ConnectionFailed:
-            broken = self._connections.pop(node, None)
-            if broken:
-                broken.close()
-            self._channel.forget_leaders([address.topic])
-            raise
-        (answer,) = wire.parse_produce(frame)
-        if answer.error:
-            self._channel.forget_leaders([address.topic])
-            raise BrokerRefused(
-                f"{self._channel.alias}: append to {address} {answer.message}".rstrip(),
-                kafka.errors.for_code(answer.error),
-                "Write on the topic",
-            )
-        return answer.base_offset
+        self._appender.close()
 
 
 def side_batches(records: Sequence[NewRecord], producer: Producer = PLAIN, sequence: int = -1) -> Iterator[memoryview]:
@@ -436,8 +399,7 @@ class LogTail:
         Without ``committed`` also what stands behind the start of an open transaction, and in it.
         """
         self._committed = committed
-        self._to = alias, client
-        self._opened: Channel | None = None
+        self._lazy = LazyChannel(alias, client)
         self._topic = topic
         self._partitions = [TopicPartition(topic, number) for number in partitions]
         self._readers: dict[TopicPartition, LogReader] = {}
@@ -501,15 +463,11 @@ class LogTail:
 
     def close(self) -> None:
         """Close the connections."""
-        if self._opened is not None:
-            self._opened.close()
+        self._lazy.close()
 
     @property
     def _channel(self) -> Channel:
-        # As in LogWriter: reaching one cluster must not hold up who follows a topic of another.
-        if self._opened is None:
-            self._opened = Channel(*self._to)
-        return self._opened
+        return self._lazy.get()
 
     def _look_for_another(self) -> None:
         """Begin anew with a topic that has another id; an offset alone does not tell a new log that is longer."""

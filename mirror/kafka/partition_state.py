@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import kafka.errors
 from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from mirror.kafka.channel import LATEST, Channel, View, topic_settings
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.metadata import metadata_request
+from mirror.kafka.problems import ConnectionFailed, RequestFailed
 from mirror.model.partition import TopicPartition, by_topic
 
 _UNSUPPORTED_VERSION = 35
@@ -59,12 +59,7 @@ def unable_to_append(channel: Channel, partitions: Iterable[TopicPartition]) -> 
     """
     wanted = set(partitions)
     topics = sorted({partition.topic for partition in wanted})
-    answer = channel.call(
-        MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
-            allow_auto_topic_creation=False,
-        )
-    )
+    answer = channel.call(metadata_request(topics))
     unable: dict[TopicPartition, str] = {}
     short: dict[TopicPartition, int] = {}
     for topic in answer.topics:
@@ -123,7 +118,7 @@ def producer_epochs(
 
 def active_producers(
     channel: Channel, partitions: Iterable[TopicPartition]
-) -> tuple[Mapping[TopicPartition, tuple[ActiveProducer, ...]], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]]:
+) -> tuple[Mapping[TopicPartition, tuple[ActiveProducer, ...]], Mapping[TopicPartition, RequestFailed]]:
     """Return the producers with an id that the leaders of partitions know, and of which partitions none tells.
 
     KIP-664; clients without idempotence have no id, and are not among them.
@@ -145,7 +140,7 @@ def transactional_ids(channel: Channel, producer_ids: Collection[int]) -> dict[i
         if no broker can be reached.
     """
     found: dict[int, str] = {}
-    nodes = sorted({each.node_id for each in channel.call(MetadataRequest(topics=[])).brokers})
+    nodes = sorted({each.node_id for each in channel.call(metadata_request([])).brokers})
     for node in nodes if producer_ids else ():
         request = ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producer_ids), max_version=0)
         answer = channel.call(request, node)

@@ -1,6 +1,22 @@
-"""What a cluster, a broker or the way there can answer instead of doing what it was asked: one tree of exceptions."""
+"""What a cluster, a broker or the way there can answer instead of doing what it was asked: one tree of exceptions.
+
+    KafkaProblem
+        ConnectionFailed            a broker or cluster that is not reached, or lets nobody in (``is_refusal``)
+        RequestFailed               one thing that a cluster which answers was asked about
+            LeaderUnknown           a partition that nobody leads
+            BrokerRefused           an error code; rights that are lacking are ``is_denied``
+            FetchFailed             an error code for a whole fetch (`mirror.kafka.wire`)
+        ClusterError                a request of :class:`~mirror.kafka.cluster.Cluster` as a whole
+            ClusterUnreachable      also a ConnectionFailed
+            AccessDenied
+
+A client property that cannot be honoured, `mirror.kafka.security.UnsupportedSetting`, is none of these: whoever takes a
+cluster that does not answer for one that is gone must not take a mistake in the file for that.
+"""
 
 from __future__ import annotations
+
+import kafka.errors
 
 from mirror.kafka import codes
 from mirror.model.portable import Portable
@@ -29,20 +45,23 @@ class ConnectionFailed(KafkaProblem):
         self.alias, self.is_refusal = alias, is_refusal
 
 
-class LeaderUnknown(KafkaProblem):
+class RequestFailed(KafkaProblem):
+    """Of one thing that was asked about there is no answer, although the cluster is there."""
+
+
+class LeaderUnknown(RequestFailed):
     """A partition has no leader now, or does not exist."""
 
 
-class BrokerRefused(KafkaProblem):
+class BrokerRefused(RequestFailed):
     """A broker answered a request with an error: ``what`` was asked, ``error`` is kafka-python's class for it."""
 
-    def __init__(self, what: str, error: type[BaseException], right: str = "") -> None:
-        """Name what was asked and the protocol error, and if rights are lacking the ``right`` it takes."""
-        code = getattr(error, "errno", None)
-        needs = codes.lacking(code, right) if right and code is not None else ""
-        super().__init__(f"{what}: {error.__name__ if code is None else codes.name(code)}{needs}")
+    def __init__(self, what: str, error: int | type[BaseException], right: str = "") -> None:
+        """Name what was asked and the error, by its code, and if rights are lacking the ``right`` it takes."""
         self.what = what
-        self.error = error
+        self.error = kafka.errors.for_code(error) if isinstance(error, int) else error
+        needs = codes.lacking(self.code, right) if right and self.code is not None else ""
+        super().__init__(f"{what}: {self.error.__name__ if self.code is None else codes.name(self.code)}{needs}")
 
     @property
     def is_denied(self) -> bool:
@@ -57,20 +76,18 @@ class BrokerRefused(KafkaProblem):
     @property
     def is_gone(self) -> bool:
         """Whether what was asked for is not there any more: offsets that the log has no longer, or the topic."""
-        return getattr(self.error, "errno", None) in (codes.OFFSET_OUT_OF_RANGE, codes.UNKNOWN_TOPIC)
+        return self.code in (codes.OFFSET_OUT_OF_RANGE, codes.UNKNOWN_TOPIC)
 
 
 class ClusterError(KafkaProblem):
     """A cluster refused a request as a whole."""
 
     def __init__(self, alias: str, doing: str, reason: str) -> None:
-        self.alias = alias
-        self.doing = doing
-        self.reason = reason
-        super().__init__(f"cluster {alias}: {doing}: {reason}")
+        KafkaProblem.__init__(self, f"cluster {alias}: {doing}: {reason}")
+        self.alias, self.doing, self.reason = alias, doing, reason
 
 
-class ClusterUnreachable(ClusterError):
+class ClusterUnreachable(ClusterError, ConnectionFailed):
     """Nobody answered at a cluster's addresses, or not in time, or not as is needed, or the connection was refused.
 
     Attributes
@@ -80,10 +97,13 @@ class ClusterUnreachable(ClusterError):
         certificate is refused, the broker is of a version that cannot be used.
     """
 
-    def __init__(self, alias: str, bootstrap: str, reason: str, *, is_for_people: bool = False) -> None:
+    def __init__(
+        self, alias: str, bootstrap: str, reason: str, *, is_for_people: bool = False, is_refusal: bool = False
+    ) -> None:
         # Reasons name their addresses; one needs no second mention.
-        super().__init__(alias, f"connecting to {bootstrap}", reason.removeprefix(f"{bootstrap}: "))
-        self.bootstrap, self.reason, self.is_for_people = bootstrap, reason, is_for_people
+        ClusterError.__init__(self, alias, f"connecting to {bootstrap}", reason.removeprefix(f"{bootstrap}: "))
+        self.bootstrap, self.reason = bootstrap, reason
+        self.is_for_people, self.is_refusal = is_for_people or is_refusal, is_refusal
 
 
 class AccessDenied(ClusterError):

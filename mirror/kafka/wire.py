@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from mirror.kafka.problems import RequestFailed
 from mirror.kafka.versions import FETCH, PRODUCE
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition
@@ -91,7 +92,7 @@ class ProducedPartition(NamedTuple):
     message: str
 
 
-class FetchFailed(Exception):
+class FetchFailed(RequestFailed):
     """A fetch answered with an error for the whole request; ``code`` is the protocol's error code."""
 
     def __init__(self, code: int) -> None:

@@ -54,14 +54,6 @@ def flows_of(walk: tuple[str, ...]) -> frozenset[Flow]:
     return frozenset(Flow(*step) for step in zip(walk[start:], walk[start + 1 :], strict=False))
 
 
-def arrivals(edges: Collection[ReplicationEdge]) -> dict[tuple[str, str], int]:
-    """Return how often a record of one cluster arrives at another, by (origin, cluster); there must be no loop."""
-    found: dict[tuple[str, str], int] = {}
-    for walk in _walks(edges):
-        found[walk[0], walk[-1]] = found.get((walk[0], walk[-1]), 0) + 1
-    return found
-
-
 def _walks(edges: Collection[ReplicationEdge]) -> Iterator[tuple[str, ...]]:
     """Yield every walk a record can take, its beginnings too; one that comes back goes no further."""
     onward = {edge.flow: [each.flow for each in edges if each.flow.source == edge.flow.target] for edge in edges}

@@ -21,7 +21,7 @@ from mirror.control.gaps import iso_time
 from mirror.kafka.batch import Header
 from mirror.kafka.channel import LATEST, Channel
 from mirror.kafka.log import LogReader
-from mirror.kafka.problems import BrokerRefused, KafkaProblem, LeaderUnknown
+from mirror.kafka.problems import KafkaProblem, RequestFailed
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -318,7 +318,7 @@ def look_at_logs(
         who = {one.producer_id for one in writers if one.partition == each}
         try:
             late, growth = reading.first(each, start, was, since_ms), reading.first(each, was, end)
-        except (BrokerRefused, LeaderUnknown, _NotReadWhole) as problem:
+        except RequestFailed as problem:
             if not who:
                 unknown[each] = str(problem)
                 continue
@@ -338,7 +338,7 @@ def look_at_logs(
     return Seen(found, {**ends, **grown}, ends, tuple(writers), unknown, unread)
 
 
-class _NotReadWhole(Exception):
+class _NotReadWhole(RequestFailed):
     """There is more than a look may read; the message says of what."""
 
 

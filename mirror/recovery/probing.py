@@ -19,7 +19,6 @@ from typing import TypeAlias
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.connecting import is_refusal
 from mirror.kafka.problems import ClusterError, ClusterUnreachable
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -251,7 +250,7 @@ def _ask(settings: ClusterSettings, seconds: float, cluster_id: str) -> Signal:
                 return Signal(f"another cluster answers there ({cluster.cluster_id})")
             return Signal(None, cluster.broker_addresses())
     except ClusterError as problem:
-        is_there = not isinstance(problem, ClusterUnreachable) or is_refusal(problem.__cause__ or problem)
+        is_there = not isinstance(problem, ClusterUnreachable) or problem.is_refusal
         return Signal(None if is_there else str(problem))
 
 

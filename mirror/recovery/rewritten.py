@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mirror.config.settings import FlowSettings
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import read_batches
-from mirror.kafka.problems import BrokerRefused, LeaderUnknown
+from mirror.kafka.problems import RequestFailed
 from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, find_divergence
 from mirror.model.offset_map import OffsetMap
@@ -207,7 +207,7 @@ def _otherwise(
     try:
         same = _Same(source, target, partition, copy, offsets, start)
         differing, count = same.differing(_still_on(target, copy, same.last_copied(), same._copy_of))
-    except (BrokerRefused, LeaderUnknown) as problem:
+    except RequestFailed as problem:
         return None, str(problem)
     if not differing:
         return None, None if count else "neither side has the last records that were copied any more"

@@ -16,7 +16,7 @@ from typing import Any
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.channel import LATEST, Channel
 from mirror.kafka.partition_state import ActiveProducer, active_producers, transactional_ids
-from mirror.kafka.problems import BrokerRefused, LeaderUnknown
+from mirror.kafka.problems import RequestFailed
 from mirror.model.partition import TopicPartition
 from mirror.recovery.late_writers import LateWriter
 from mirror.waiting import WaitTimeout, wait_until
@@ -248,5 +248,5 @@ def _has_written(before: ActiveProducer | None, now: ActiveProducer) -> bool:
     return (before.last_sequence, before.last_timestamp_ms) != (now.last_sequence, now.last_timestamp_ms)
 
 
-def _said(why: LeaderUnknown | BrokerRefused) -> str:
+def _said(why: RequestFailed) -> str:
     return str(why)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.copier import links
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters
@@ -22,6 +21,7 @@ from tests.brokers.copying import Copying, NewCopying, Unique, can_tell
 from tests.brokers.engines import PARTITIONS, Engines
 from tests.flows import flow_work
 from tests.leftovers import allow_open_sockets
+from tests.worker_process import forget_all
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -134,14 +134,14 @@ def new_copying(
 @pytest.fixture
 def new_process() -> Callable[[], None]:
     """Make the next epoch begin as in a process that has just been started: no connections, no producer ids."""
-    return links.forget_all
+    return forget_all
 
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_left_open() -> Iterator[None]:
     """A worker process takes its connections with it; this one goes on."""
     yield
-    links.forget_all()
+    forget_all()
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirror.copier import links
 from mirror.kafka import batch, wire
 from mirror.kafka.batch import Producer, Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.versions import PRODUCE
 from mirror.model.partition import TopicPartition
 from tests.brokers.copying import Copying, write
+from tests.worker_process import forget_all
 
 INVALID_PRODUCER_EPOCH = 47
 
@@ -40,6 +40,6 @@ def kill_after_ten(copying: Copying, source: TopicPartition) -> Producer:
     copying.until_caught_up()
     killed = copying.flow.producer
     assert killed is not None
-    links.forget_all()
+    forget_all()
     copying.from_the_target()
     return killed

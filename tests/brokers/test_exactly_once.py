@@ -19,7 +19,6 @@ from confluent_kafka import Producer
 
 from mirror.config.settings import ClusterSettings
 from mirror.control.foreign_records import find_foreign
-from mirror.copier import links
 from mirror.copier.work import FlowWork, PartitionResult
 from mirror.kafka import coordinator
 from mirror.kafka.channel import Channel
@@ -35,6 +34,7 @@ from mirror.waiting import WaitTimeout, wait_until
 from tests.brokers.copying import Copying, as_program, assert_translated, can_tell, contents, ends_of, write
 from tests.brokers.in_transactions import InTransactions
 from tests.flows import EAST_WEST
+from tests.worker_process import forget_all
 
 NewCopying = Callable[..., InTransactions]
 
@@ -94,7 +94,7 @@ def new_copying(
 def nothing_left_open() -> Iterator[None]:
     """A worker process takes its connections with it; this one goes on."""
     yield
-    links.forget_all()
+    forget_all()
 
 
 def assert_copied(copying: InTransactions) -> None:
@@ -116,7 +116,7 @@ def test_records_and_positions_are_committed_together_over_epochs_and_engines(ne
     for turn in range(3):
         if turn:
             copying.restart()
-            links.forget_all()
+            forget_all()
         for part in range(2):
             for source in copying.pairs:
                 first = 100 * turn + 50 * part
@@ -175,7 +175,7 @@ def test_a_single_offset_between_batches_is_somebody_elses_record_or_a_marker_as
         copying.until_caught_up()
     assert strangers() == [], "between the commits of one engine lie markers alone"
     copying.restart()
-    links.forget_all()
+    forget_all()
     copying.until_caught_up()
     (end,) = ends_of(client, [target]).values()
     assert copying.handovers[source].position.downstream == end

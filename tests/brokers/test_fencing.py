@@ -19,7 +19,6 @@ from mirror.config.settings import ClusterSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.foreign_records import find_foreign, foreign_reasons
 from mirror.control.tick import NotLeading
-from mirror.copier import links
 from mirror.copier.epoch_channel import EpochChannel
 from mirror.copier.work import PartitionResult
 from mirror.engine.election import Election, Identity
@@ -47,6 +46,7 @@ from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, NewCopying, assert_copied, can_tell, ends_of, write
 from tests.brokers.late import INVALID_PRODUCER_EPOCH, LATE, kill_after_ten, send_late
 from tests.unit.control.builders import flow_settings
+from tests.worker_process import forget_all
 
 
 def test_a_request_of_a_killed_engine_that_arrives_after_its_successor_began_is_refused(
@@ -62,7 +62,7 @@ def test_a_request_of_a_killed_engine_that_arrives_after_its_successor_began_is_
     sequence = copying.sequences[copying.pairs[first]]
     write(copying.flow.source_client, first, range(10, 15))
 
-    links.forget_all()
+    forget_all()
     copying.from_the_target()
     copying.take_producer()
 
@@ -101,7 +101,7 @@ def test_a_request_that_arrives_before_the_takeover_is_found_by_matching_the_tai
     target, left = copying.pairs[source], copying.originals(source)[10:]
     assert send_late(copying, target, killed, copying.sequences[target], left) == 0
 
-    links.forget_all()
+    forget_all()
     copying.from_the_target()
     copying.until_caught_up()
     assert_copied(copying)

@@ -14,7 +14,6 @@ import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.copier import links
 from mirror.copier.work import FlowWork, Handover
 from mirror.kafka.channel import Channel, broker_setting
 from mirror.kafka.cluster import Cluster
@@ -27,6 +26,7 @@ from mirror.model.translation import Exact, Same, leads_to
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, Unique, as_program, can_tell, contents, ends_of, log_of
 from tests.flows import EAST_WEST
+from tests.worker_process import forget_all
 
 # Written by Java's classes; the same bytes as the unit tests read.
 OLD_BATCHES: dict[str, Any] = json.loads(
@@ -152,7 +152,7 @@ def test_what_a_broker_has_kept_in_old_formats_is_copied(
         copying.handovers = {each: Handover(Position(0, 0, 0, True), (), clean=False) for each in copying.pairs}
     else:
         copying.from_the_target()
-    links.forget_all()
+    forget_all()
     resumed = copying.epoch(1.0)
     assert {(each.records, each.stopped) for each in resumed.values()} == {(0, None)}
     matched = 5 * topic.partitions if pad_limit is None else 0

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.copier import links
 from mirror.copier.epoch_channel import EpochChannel
 from mirror.engine.lease import Lease
 from mirror.kafka import partition_state
@@ -21,6 +20,7 @@ from mirror.lab import brokers, clusters
 from mirror.waiting import wait_until
 from tests.brokers.copying import NewCopying, ends_of, write
 from tests.brokers.late import INVALID_PRODUCER_EPOCH, LATE, kill_after_ten, send_late
+from tests.worker_process import forget_all
 
 pytestmark = pytest.mark.soak
 
@@ -35,7 +35,7 @@ def forgetful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[clust
 
     monkeypatch.setattr(brokers, "node_properties", forgetting)
     yield clusters.up(tmp_path / "lab", ["forgetful"], owner_pid=os.getpid()).clusters["forgetful"]
-    links.forget_all()
+    forget_all()
     clusters.down(tmp_path / "lab", discard_data=True)
 
 

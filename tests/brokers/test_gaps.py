@@ -14,7 +14,6 @@ from confluent_kafka.admin import NewTopic as AssignedTopic
 from kafka.protocol.metadata import MetadataRequest
 
 from mirror.config.settings import ClusterSettings
-from mirror.copier import links
 from mirror.copier.work import PartitionResult
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
@@ -38,6 +37,7 @@ from tests.brokers.copying import (
     producer_to,
     write,
 )
+from tests.worker_process import forget_all
 
 KNOWN = Acknowledgement("ann", "a test", 1_700_000_000_000)
 
@@ -479,7 +479,7 @@ def test_what_an_unclean_election_replaced_is_known_however_long_the_log_has_gro
     wait_until(lambda: all(led_by(client, each, 3, 1) for each in sources), "the other leader", timeout_seconds=60)
     for source in sources:
         write(client, source, range(1000, 1120), acks="all")
-    links.forget_all()
+    forget_all()
     down.from_the_target()
     for copying in (running, down):
         (source,) = copying.pairs

@@ -27,6 +27,7 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, ends_of
 from tests.flows import flow_work
+from tests.worker_process import forget_all
 
 # Each way; a round trip takes twice as long.
 DELAY_MS = 50
@@ -71,7 +72,7 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
 def nothing_left_open() -> Iterator[None]:
     """Each test begins as a process that has just been started."""
     yield
-    links.forget_all()
+    forget_all()
 
 
 @pytest.fixture(autouse=True)
@@ -222,7 +223,7 @@ def test_a_thousand_partitions_are_copied_and_found_again(east_west: clusters.La
     write(east_west, sources, 2)
     copying.epoch(3.0)
     copying.until_caught_up(timeout_seconds=60)
-    links.forget_all()
+    forget_all()
     copying.from_the_target()
     write(east_west, sources, 1)
     copying.epoch(3.0)

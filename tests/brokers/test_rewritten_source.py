@@ -11,7 +11,6 @@ import pytest
 
 from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings, MirrorSettings
-from mirror.copier import links
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters
@@ -25,6 +24,7 @@ from mirror.recovery.procedure import Request, plan_failback
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS
 from tests.brokers.copying import Copying, NewCopying, write
+from tests.worker_process import forget_all
 
 
 def refusal_of(settings: MirrorSettings) -> str | None:
@@ -54,7 +54,7 @@ def old_disk(tmp_path: Path, mortal: clusters.LabCluster) -> Callable[[], None]:
         else:
             shutil.copytree(data, kept)
         mortal.start()
-        links.forget_all()
+        forget_all()
 
     return put
 

@@ -19,7 +19,6 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import NewTopic as AssignedTopic
 
 from mirror.config.settings import ClusterSettings
-from mirror.copier import links
 from mirror.copier.work import PartitionResult
 from mirror.kafka import coordinator
 from mirror.kafka.channel import LATEST, Channel, View
@@ -36,6 +35,7 @@ from tests.brokers.command import FACTORS, status_of
 from tests.brokers.copying import Copying, can_tell, ends_of, log_of, write
 from tests.brokers.in_transactions import InTransactions
 from tests.flows import flow_work
+from tests.worker_process import forget_all
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ def frozen(trio: clusters.LabCluster) -> Iterator[Callable[[int], None]]:
 @pytest.fixture(autouse=True)
 def nothing_left_open() -> Iterator[None]:
     yield
-    links.forget_all()
+    forget_all()
 
 
 @pytest.fixture
@@ -319,7 +319,7 @@ def test_a_partition_with_too_few_replicas_in_sync_holds_up_the_transactions_of_
     assert copying.flow.writers == writers, "the stuck transaction costs nobody a second one"
     assert copying.pairs[sick] in copying.fence_troubles
     end_load()
-    links.forget_all()
+    forget_all()
     copying.restart()
     copying.until_caught_up(healthy)
     assert copying.unfenced.keys() == {copying.pairs[sick]}
@@ -382,7 +382,7 @@ def test_who_takes_over_from_an_engine_that_died_beside_a_sick_partition_copies_
         assert last is not None
         assert not last.is_aborted
     channel.close()
-    links.forget_all()
+    forget_all()
     copying.restart()
     copying.until_caught_up(healthy, timeout_seconds=60)
     trio.brokers[2].start()

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirror.copier import links, task
+from mirror.copier import task
 from mirror.kafka.channel import Channel
 from tests.unit.copier.clusters_in_memory import MemoryCluster
 from tests.unit.copier.connected_in_memory import connected_with
 from tests.unit.copier.copying_in_memory import PAID, Copying
 from tests.unit.copier.simulated import World
+from tests.worker_process import forget_all
 
 
 @pytest.fixture
@@ -20,14 +21,14 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """The time that the copy goes by; in the end every connection is closed."""
     made = World()
     made.install(monkeypatch)
-    links.forget_all()
+    forget_all()
     # How long what has failed is left alone is shortened by chance.
     chance = random.getstate()
     random.seed(1)
     yield made
     random.setstate(chance)
     made.end()
-    links.forget_all()
+    forget_all()
     assert not made.lines, "somebody has left connections open"
 
 

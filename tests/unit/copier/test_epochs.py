@@ -90,7 +90,7 @@ class OneTask:
         assert epoch_channel is not None
         with closing(EpochChannelListener(work.epoch_channel)):
             wait_until(lambda: epoch_channel.listeners, "the driver to know its task", timeout_seconds=5)
-        return [TaskResult((), 0.0, 0.0)]
+        return [TaskResult(())]
 
 
 def test_the_seam_is_the_time_between_the_end_of_a_task_and_the_beginning_of_the_next_epochs() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from mirror.copier import links
@@ -11,11 +9,8 @@ from mirror.copier.links import ClusterLinks
 from mirror.model.partition import TopicPartition
 
 
-class Known:
+class Told:
     """What a cluster has told: 30 sets of replicas, by the number of the partition."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
 
     def replicas(self, partition: TopicPartition) -> frozenset[int]:
         number = partition.partition % 30
@@ -24,10 +19,8 @@ class Known:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> ClusterLinks:
-    monkeypatch.setattr(links, "Channel", Known)
-    found = ClusterLinks("west", {})
-    found.channel()
-    return found
+    monkeypatch.setattr(links, "Metadata", Told)
+    return ClusterLinks("west", {})
 
 
 def test_partitions_with_the_same_replicas_share_a_connection_and_others_do_not_wait_for_them(
@@ -46,7 +39,6 @@ def test_a_broker_has_no_more_connections_than_a_few_and_a_partition_keeps_its_o
     assert cluster.line(2, partitions[-1]) == 0, "each broker is counted by itself"
 
 
-def test_where_replicas_are_not_known_all_go_over_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "Channel", Known)
+def test_where_replicas_are_not_known_all_go_over_one() -> None:
     nowhere = ClusterLinks("west", {})
     assert {nowhere.line(1, TopicPartition("orders", number)) for number in range(9)} == {0}

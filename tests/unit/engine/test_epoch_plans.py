@@ -90,7 +90,7 @@ def test_where_a_task_of_an_earlier_beginning_got_to_is_past(engine: Engine, run
     """The flow was read back since; others may have written as its producer."""
     flow = runtime.settings.flow
     (work,) = engine._plan_epoch(1.0, 1)
-    result = TaskResult((PartitionResult(flow, ORDERS, FURTHER),), 0.0, 0.0)
+    result = TaskResult((PartitionResult(flow, ORDERS, FURTHER),))
     engine._take_result(work, result, {flow: runtime.begun - 1}, 1.0)
     assert runtime.handovers == {ORDERS: CLEAN}
     engine._take_result(work, result, {flow: runtime.begun}, 1.0)
@@ -111,7 +111,7 @@ def test_a_slot_that_a_task_of_an_earlier_beginning_has_lost_was_taken_anew_sinc
 ) -> None:
     flow = runtime.settings.flow
     runtime.slots.known = (Slot("east-0", Producer(7, 0, is_transactional=True), {}, 1.0, None),)
-    result = TaskResult((), 0.0, 0.0, {}, {flow: SlotEnd({}, "the transaction was aborted")})
+    result = TaskResult((), {}, {flow: SlotEnd({}, "the transaction was aborted")})
     engine._take_slots([result], {flow: runtime.begun - 1})
     assert runtime.is_known
     engine._take_slots([result], {flow: runtime.begun})

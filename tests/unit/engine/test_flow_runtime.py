@@ -202,12 +202,12 @@ def test_without_transactions_there_is_no_slot(tmp_path: Path, runtime: FlowRunt
 def test_throttling_is_told_by_cluster_and_only_as_long_as_it_lasts() -> None:
     runtime = FlowRuntime(flow_settings(), lambda: None)
     flow = runtime.settings.flow
-    results = [TaskResult((), 1.0, 1.0, {flow: Throttled(0, ms)}) for ms in (120, 340)]
+    results = [TaskResult((), {flow: Throttled(0, ms)}) for ms in (120, 340)]
     runtime.throttles = flow_messages.throttle_reasons(flow, results, 5.0)
     assert flow_messages.reasons(runtime) == (
         "throttled by west for 340 ms of the last 5.0 s: a quota of that cluster holds the copy back",
     )
-    runtime.throttles = flow_messages.throttle_reasons(flow, [TaskResult((), 1.0, 1.0, {flow: Throttled(0, 0)})], 5.0)
+    runtime.throttles = flow_messages.throttle_reasons(flow, [TaskResult((), {flow: Throttled(0, 0)})], 5.0)
     assert flow_messages.reasons(runtime) == ()
 
 

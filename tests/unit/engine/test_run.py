@@ -584,7 +584,7 @@ def test_what_is_copied_is_counted_over_epochs_also_those_that_are_lost(
                 raise EpochFailed("its executor is lost")
             if records == 5:
                 stop.set()
-            return [TaskResult((PartitionResult(flow, source, None, records=records, bytes=10 * records),), 0.0, 1.0)]
+            return [TaskResult((PartitionResult(flow, source, None, records=records, bytes=10 * records),))]
 
     monkeypatch.setattr(module, "Epochs", Told)
     monkeypatch.setattr(module, "_BACKOFF_SECONDS", 0.0)

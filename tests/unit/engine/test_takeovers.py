@@ -110,21 +110,19 @@ class Spark:
 def ready(work: TaskWork) -> TaskResult:
     handover = Handover(Position(9, 9, 0, True), (), clean=True, is_recorded=False)
     return TaskResult(
-        tuple(PartitionResult(each.flow, each.source, handover, skipped_by_match=4) for each in work.partitions),
-        0,
-        0,
+        tuple(PartitionResult(each.flow, each.source, handover, skipped_by_match=4) for each in work.partitions)
     )
 
 
 def troubled(work: TaskWork) -> TaskResult:
     return TaskResult(
-        tuple(PartitionResult(each.flow, each.source, None, trouble="no leader") for each in work.partitions), 0, 0
+        tuple(PartitionResult(each.flow, each.source, None, trouble="no leader") for each in work.partitions)
     )
 
 
 def refused(work: TaskWork) -> TaskResult:
     return TaskResult(
-        tuple(PartitionResult(each.flow, each.source, None, stopped="unclear") for each in work.partitions), 0, 0
+        tuple(PartitionResult(each.flow, each.source, None, stopped="unclear") for each in work.partitions)
     )
 
 
@@ -263,7 +261,7 @@ def test_only_what_can_be_copied_on_is_said_to_be_taken_over(caplog: pytest.LogC
 
     def unsure(work: TaskWork) -> TaskResult:
         (result,) = ready(work).partitions
-        return TaskResult((replace(result, trouble="no leader"),), {}, 0, 0)
+        return TaskResult((replace(result, trouble="no leader"),))
 
     caplog.set_level("INFO", "mirror")
     run = Run(unsure)

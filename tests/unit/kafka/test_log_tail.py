@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mirror.kafka import log
+from mirror.kafka import channel, log
 from mirror.kafka.channel import EARLIEST
 from mirror.kafka.log import LogTail
 from mirror.kafka.problems import ConnectionFailed
@@ -56,7 +56,7 @@ class Reader:
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     topic = Topic()
-    monkeypatch.setattr(log, "Channel", lambda *_: topic)
+    monkeypatch.setattr(channel, "Channel", lambda *_: topic)
     monkeypatch.setattr(log, "LogReader", Reader)
     monkeypatch.setattr(log, "steady_seconds", lambda: topic.now)
     monkeypatch.setattr(log, "batch", SimpleNamespace(records=lambda found: found))

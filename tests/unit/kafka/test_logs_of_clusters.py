@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mirror.kafka import log
+from mirror.kafka import channel
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.kafka.problems import ConnectionFailed
 from mirror.waiting import wait_until
@@ -50,7 +50,7 @@ def test_a_cluster_that_takes_long_to_be_reached_keeps_nobody_waiting_who_goes_t
         wait_until(lambda: alias in asked, f"{alias} to be asked for", timeout_seconds=5)
         return thread
 
-    monkeypatch.setattr(log, "Channel", Reached)
+    monkeypatch.setattr(channel, "Channel", Reached)
     slow = begin("frozen")
     try:
         begin("west").join()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.flow import Flow
-from mirror.model.loops import ReplicationEdge, arrivals, find_loops, flows_of, left_out
+from mirror.model.loops import ReplicationEdge, find_loops, flows_of, left_out
 
 CLUSTERS = "ABCD"
 GRAPHS = st.sets(st.sampled_from([Flow(*ends) for ends in permutations(CLUSTERS, 2)]), min_size=1)
@@ -41,7 +41,7 @@ def reachable(edges: list[ReplicationEdge], origin: str) -> set[str]:
 
 @given(GRAPHS)
 def test_where_no_loop_is_found_every_record_arrives_wherever_flows_lead_and_none_comes_back(graph: set[Flow]) -> None:
-    """By whatever flows, in whatever order: the copying ends by itself, and the counts are those foretold."""
+    """By whatever flows, in whatever order: the copying ends by itself."""
     some = [ReplicationEdge(flow) for flow in sorted(graph)]
     if find_loops(some):
         return
@@ -49,9 +49,7 @@ def test_where_no_loop_is_found_every_record_arrives_wherever_flows_lead_and_non
     assert logs == more
     for origin in CLUSTERS:
         for alias in CLUSTERS:
-            count = [each for each, _ in logs[alias]].count(origin)
-            assert (count > 0) == (alias in reachable(some, origin))
-            assert count == (1 if alias == origin else arrivals(some).get((origin, alias), 0))
+            assert any(each == origin for each, _ in logs[alias]) == (alias in reachable(some, origin))
 
 
 @given(GRAPHS)
@@ -77,7 +75,9 @@ def test_what_is_called_a_loop_does_bring_records_back(graph: set[Flow]) -> None
 def test_trees_and_meshes_deliver_every_record_once(flows: tuple[str, ...]) -> None:
     some = edges(*flows)
     assert find_loops(some) == ()
-    assert set(arrivals(some).values()) == {1}
+    for batches in copied(some, 8).values():
+        origins = [origin for origin, _ in batches]
+        assert len(origins) == len(set(origins))
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,5 @@ def test_a_ring_is_open_where_two_flows_copy_local_records_alone() -> None:
 
 
 def test_two_ways_to_a_cluster_bring_a_record_twice() -> None:
-    assert arrivals(edges("AB", "AC", "BD", "CD"))["A", "D"] == 2
+    some = edges("AB", "AC", "BD", "CD")
+    assert [origin for origin, _ in copied(some, 8)["D"]].count("A") == 2

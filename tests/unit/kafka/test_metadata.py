@@ -1,0 +1,66 @@
+"""What is known of a cluster's topics, and what is forgotten of it."""
+
+from __future__ import annotations
+
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mirror.kafka import codes, topic_ids
+from mirror.kafka.metadata import Metadata
+from mirror.model.partition import TopicPartition
+
+ORDERS, PAID = TopicPartition("orders", 0), TopicPartition("paid", 0)
+ID = uuid.UUID(int=7)
+
+
+def told(topic: str, leader: int, error: int = 0) -> Any:
+    partition = SimpleNamespace(partition_index=0, leader_id=leader, leader_epoch=5, replica_nodes=[1, 2])
+    return SimpleNamespace(name=topic, topic_id=ID, error_code=error, partitions=[partition])
+
+
+@pytest.fixture
+def known() -> Metadata:
+    made = Metadata()
+    made.take_in(["orders", "paid"], SimpleNamespace(topics=[told("orders", 1), told("paid", 2)]))
+    return made
+
+
+def leaders(known: Metadata) -> tuple[int | None, int | None]:
+    return known.leader(ORDERS), known.leader(PAID)
+
+
+def test_what_a_cluster_tells_is_known(known: Metadata) -> None:
+    assert leaders(known) == (1, 2)
+    assert (known.leader_epoch(ORDERS), known.replicas(ORDERS)) == (5, {1, 2})
+    assert (known.topic_id("orders"), known.topic_error("orders")) == (topic_ids.spell(ID), 0)
+
+
+def test_of_what_was_never_told_nothing_is_known() -> None:
+    known = Metadata()
+    assert (known.leader(ORDERS), known.leader_epoch(ORDERS), known.replicas(ORDERS)) == (None, -1, frozenset())
+    assert (known.topic_id("orders"), known.topic_error("orders")) == ("", codes.UNKNOWN_TOPIC)
+
+
+def test_a_partition_without_a_leader_has_none_any_more(known: Metadata) -> None:
+    known.take_in(["orders"], SimpleNamespace(topics=[told("orders", -1, codes.LEADER_NOT_AVAILABLE)]))
+    assert leaders(known) == (None, 2)
+    assert known.topic_error("orders") == codes.LEADER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("forget", "left"),
+    [
+        (lambda known: known.forget(["orders"]), (None, 2)),
+        (lambda known: known.forget(), (None, None)),
+        (lambda known: known.forget_partition(PAID), (1, None)),
+        (lambda known: known.forget_led_by(1), (None, 2)),
+    ],
+    ids=["a topic", "all", "a partition", "a broker"],
+)
+def test_only_leaders_are_forgotten(known: Metadata, forget: Any, left: tuple[int | None, int | None]) -> None:
+    forget(known)
+    assert leaders(known) == left
+    assert (known.topic_id("orders"), known.replicas(ORDERS)) == (topic_ids.spell(ID), {1, 2})
