@@ -6,11 +6,12 @@ Run as a program, it copies until it is killed, beginning from the state topic, 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import sys
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -51,6 +52,12 @@ from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 
 SMALL = {"queue.buffering.max.kbytes": 100_000, "linger.ms": 5}
+
+
+def epoch_lengths() -> Iterator[float]:
+    """Yield for how many seconds to copy, longer and longer: on half a core a task takes seconds to begin."""
+    yield from (0.4, 0.4, 1.0, 2.0)
+    yield from itertools.repeat(4.0)
 
 
 @dataclass
@@ -206,12 +213,21 @@ class Copying:
             self.flow = replace(self.flow, producer=producer, writers=self.flow.writers | {producer.producer_id})
             self.sequences = {}
 
+    def epochs_until(
+        self, what: str, until: Callable[[PartitionResult], bool], source: TopicPartition | None = None
+    ) -> dict[TopicPartition, PartitionResult]:
+        """Copy until what came of an epoch for a partition, the only one by default, is ``what``; return that epoch's."""
+        (awaited,), lengths = [source] if source is not None else self.pairs, epoch_lengths()
+        return wait_until(
+            lambda: self.epoch(next(lengths)), what, timeout_seconds=240, until=lambda found: until(found[awaited])
+        )
+
     def until_caught_up(self, sources: Sequence[TopicPartition] = (), timeout_seconds: float = 120.0) -> None:
         """Copy until everything that the sources hold is acknowledged and recorded; nobody may be writing to them."""
-        awaited = list(sources or self.pairs)
+        awaited, lengths = list(sources or self.pairs), epoch_lengths()
 
         def lacking() -> dict[TopicPartition, str]:
-            self.epoch()
+            self.epoch(next(lengths))
             ends = ends_of(self.flow.source_client, awaited)
             return {
                 each: f"{self.handovers.get(each)} of {end}"

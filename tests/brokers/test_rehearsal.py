@@ -151,7 +151,7 @@ def test_shadows_of_groups_read_on_from_where_the_groups_stand_and_a_wrong_posit
     groups = f"{flowing.live}|{flowing.resting}"
     before = positions_of(east, flowing.resting)
 
-    done = mirror("rehearse", str(flowing.file), "--group", groups, "--records", "30", "--json")
+    done = mirror("rehearse", str(flowing.file), "--group", groups, "--records", "30", "--seconds", "240", "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, found["verdict"], found["reasons"]) == (0, "PASS", [])
     by_group = {row["group"]: row for row in found["groups"]}

@@ -87,7 +87,7 @@ def test_an_engine_starts_while_another_cluster_is_away_and_copies_what_it_can(
         wait_until(
             lambda: copy.topic in west.topics([copy.topic]) and west.offsets([copy], "latest")[copy],
             f"the record; the engine said {engine.log_tail()}",
-            timeout_seconds=60,
+            timeout_seconds=240,
         )
 
         def states() -> dict[str, Any]:
@@ -96,7 +96,7 @@ def test_an_engine_starts_while_another_cluster_is_away_and_copies_what_it_can(
         found = wait_until(
             states,
             "what waits for the dead cluster to be told",
-            timeout_seconds=60,
+            timeout_seconds=240,
             until=lambda seen: (
                 any("south does not answer" in reason for reason in seen["south->west"][1])
                 and seen[f"{alias}->west"] == ("RUNNING", [])

@@ -18,7 +18,7 @@ def test_epochs_whose_jvm_is_killed_fail_and_the_next_ones_run_on_another() -> N
     folder it goes on.
     """
     done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.losing_the_jvm"], capture_output=True, text=True, check=False, timeout=180
+        [sys.executable, "-m", "tests.spark.losing_the_jvm"], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
