@@ -21,6 +21,7 @@ from mirror.copier.mirrored import Mirrored, Undecided
 from mirror.copier.resume import Ends, Javas, NotYet, Partly, Place, Ready, Refused
 from mirror.copier.tail_match import Batch
 from mirror.copier.takeover import JavaWrote, watched
+from mirror.copier.truncated import truncated_at
 from mirror.copier.work import FlowWork, GapPolicy, Handover, PartitionWork
 from mirror.kafka.batch import LARGEST_SEQUENCE, CorruptBatch, Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
@@ -215,6 +216,11 @@ def _go_on(
             f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
             "yet; what was written last cannot be read before they are"
         )
+    others_until = 0 if is_decided or _stretches(work) else _others_until(work, ends, target)
+    if not (others_until or gaps.is_replaced(work) or (position.settled and ends.target_end == position.downstream)):
+        truncated = truncated_at(flow, work, handover, ends, lambda: bearings.state(work.source, handover), target)
+        if truncated is not None:
+            handover = replace(handover, target_ended_at=truncated)
     records: tuple[StateRecord, ...] = handover.unwritten
     is_on_detour = False
     while (detour := _next_detour(work, handover, ends, bearings)) is not None:
@@ -230,7 +236,6 @@ def _go_on(
     if handover.clean:
         return Ready(handover)
     now_ms = int(time.time() * 1000)
-    others_until = 0 if is_decided or _stretches(work) else _others_until(work, ends, target)
     outcome = _resume(flow, work, ends, source, target, mirrored, is_decided, others_until, is_over)
     if isinstance(outcome, Javas | NotYet):
         return outcome

@@ -99,8 +99,8 @@ class LogReader:
             self._channel.forget_leaders([self._partition.topic])
             self._asked = None
 
-    def answer(self) -> list[tuple[memoryview, Header]]:
-        """Return what :meth:`fetch` returns, of the fetch that was sent.
+    def answer(self, *, with_markers: bool = False) -> list[tuple[memoryview, Header]]:
+        """Return what :meth:`fetch` returns, of the fetch that was sent; the markers too if they are wanted.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class LogReader:
                 for content, header in batch.batches(frame, part.start, part.stop):
                     is_aborted = read_committed and aborted.covers(content, header)
                     self.position = header.next_offset
-                    if not header.is_control and not is_aborted:
+                    if (with_markers or not header.is_control) and not is_aborted:
                         found.append((content, header))
         except BrokerRefused:
             self._channel.forget_leaders([self._partition.topic])
@@ -180,6 +180,20 @@ def read_batches(
     for found, header in LogReader(channel, partition, start).read_to(end, read_committed=read_committed):
         if header.base_offset < end:
             yield found, header
+
+
+def batch_at(channel: Channel, partition: TopicPartition, offset: int) -> Header | None:
+    """Return what lies at an offset that the log has, be it a marker; None if compaction has removed that.
+
+    Raises
+    ------
+    KafkaProblem
+        if it cannot be read.
+    """
+    reader = LogReader(channel, partition, offset)
+    reader.ask(most_bytes=1)
+    found = reader.answer(with_markers=True)
+    return next((header for _, header in found if header.base_offset <= offset < header.next_offset), None)
 
 
 def holds_record(

@@ -502,3 +502,59 @@ def test_what_an_unclean_election_replaced_is_known_however_long_the_log_has_gro
     acknowledge(strict, gap_of(strict))
     strict.until_caught_up()
     assert values(strict, source) == [*range(150), *range(1000, 1120)]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "taken over"])
+def test_copies_that_an_unclean_election_on_the_target_replaced_are_a_gap_to_the_record(
+    is_running: bool,
+    north: clusters.LabCluster,
+    new_copying: NewCopying,
+    settings_of: Callable[[str], ClusterSettings],
+    unique: Callable[[str], str],
+) -> None:
+    """The marker of a takeover takes the place of a copy before anybody looks where the log ends."""
+    client = {"bootstrap.servers": north.bootstrap_servers}
+    with Cluster.connect(ClusterSettings("north", client)) as cluster:
+        copying = new_copying(target=cluster, clients=(dict(settings_of("east").client), client), offset_lag_max=1)
+    (source,) = copying.pairs
+    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1", "retention.ms": "-1"}
+    copy, state, offsets = unique("copy"), unique("state"), unique("offsets")
+    kept = {"cleanup.policy": "compact", "min.insync.replicas": "1"}
+    admin = AdminClient(client)
+    created = admin.create_topics(
+        [
+            AssignedTopic(copy, 1, replica_assignment=[[2, 3]], config=config),
+            AssignedTopic(state, 1, replica_assignment=[[1]], config=kept),
+            AssignedTopic(offsets, 3, replica_assignment=[[1]] * 3, config=kept),
+        ]
+    )
+    for done in created.values():
+        done.result(20)
+    copying.pairs = {source: TopicPartition(copy, 0)}
+    copying.flow = replace(copying.flow, state_topic=state, offsets_topic=offsets)
+    _, second, third = north.brokers
+    target = copying.pairs[source]
+    wait_until(lambda: led_by(client, target, 2, 2), "the copy", timeout_seconds=60)
+    write(copying.flow.source_client, source, range(100))
+    copying.until_caught_up()
+    third.kill()
+    wait_until(lambda: led_by(client, target, 2, 1), "the leader alone", timeout_seconds=60)
+    write(copying.flow.source_client, source, range(100, 150))
+    copying.until_caught_up()
+    second.kill()
+    third.start()
+    wait_until(lambda: led_by(client, target, 3, 1), "the other leader", timeout_seconds=60)
+    try:
+        if not is_running:
+            forget_all()
+            copying.from_the_target()
+        write(copying.flow.source_client, source, range(150, 160))
+        assert "ended at offset 100, before the position 150 recorded for it" in until_stopped(copying, source)
+        gap = gap_of(copying)
+        assert (gap.start, gap.end, gap.downstream, gap.kind) == (100, 150, 100, GapKind.TARGET_LOST)
+        acknowledge(copying, gap)
+        copying.until_caught_up()
+        assert values(copying, source) == [*range(160)]
+    finally:
+        second.start()

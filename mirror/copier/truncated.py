@@ -1,0 +1,74 @@
+"""Where a copy was truncated, although something else has been written in its place since.
+
+A leader without the newest copies was elected, or a broker has lost what it had not flushed. Whoever takes the flow
+over leaves a marker there before anybody looks, and others may write there: where the log ends tells nothing then.
+
+Invariants:
+
+(a) What lies at the last offset at which the offset map has a copy is a copy, or the log was truncated before it: where
+    a leader of an epoch not newer than that of what lies there began to write. Where nothing lies any more, since
+    compaction or retention removed it, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mirror.copier.resume import Ends
+from mirror.copier.work import FlowWork, Handover, PartitionWork
+from mirror.kafka.batch import Header
+from mirror.kafka.channel import Channel
+from mirror.kafka.log import batch_at
+from mirror.model.flow_state import FlowState
+from mirror.model.offset_map import Run, Runs
+
+
+def truncated_at(
+    flow: FlowWork,
+    work: PartitionWork,
+    handover: Handover,
+    ends: Ends,
+    state: Callable[[], FlowState],
+    target: Channel,
+) -> int | None:
+    """Return from which offset on the copies are gone, None if what lies there is as it was written.
+
+    Raises
+    ------
+    KafkaProblem
+        if the target does not tell now.
+    """
+    end, found = min(handover.position.downstream, ends.target_end), None
+    while (run := _last_before(end, handover, work, state)) is not None:
+        last = min(run.downstream_end, end) - 1
+        header = batch_at(target, work.target, last) if last >= ends.target_start else None
+        if header is None or _is_copy(last, header, flow, work, state):
+            break
+        found = end = min(header.base_offset, _begun(header.leader_epoch, work, ends, target))
+    return found
+
+
+def _last_before(end: int, handover: Handover, work: PartitionWork, state: Callable[[], FlowState]) -> Run | None:
+    """Return the last run that has a copy before an offset; mostly that is in the chunk which is being filled."""
+    run = Runs.of(handover.runs).last_before_copy(end)
+    if run is None and handover.position.chunk > 0:
+        known = state().offset_map(work.source)
+        run = known.runs.last_before_copy(end) if known is not None else None
+    return run
+
+
+def _is_copy(offset: int, header: Header, flow: FlowWork, work: PartitionWork, state: Callable[[], FlowState]) -> bool:
+    """Tell whether what lies there can be a copy: data of the flow, or of Java MirrorMaker, from before a takeover."""
+    if header.is_control or header.producer_id in flow.writers:
+        return not header.is_control
+    taken = state().takeovers.get(work.source)
+    return taken is not None and (taken.downstream is None or offset < taken.downstream)
+
+
+def _begun(epoch: int, work: PartitionWork, ends: Ends, target: Channel) -> int:
+    """Return where the first leader of an epoch not before this one began to write."""
+    found, problems = target.find_epoch_ends({work.target: epoch - 1})
+    for problem in problems.values():
+        raise problem
+    before = found.get(work.target)
+    return before.end if before is not None and before.end >= 0 else ends.target_start
