@@ -6,7 +6,7 @@ expected one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ from mirror.model.partition import TopicPartition
 from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import padding, tombstones
 from mirror.same_offsets.filling import (
+    FILLERS_A_BATCH,
     Bounds,
     Copy,
     DeleteBefore,
@@ -86,6 +87,7 @@ class SameOffsetsCopy:
         self._appender = appender
         self._markers = markers
         self._producer = producer_of(flow)
+        self._most_fillers = FILLERS_A_BATCH
         # What an engine of before has sent may still arrive.
         self.place = Place(Copy(Bounds(0, 0), is_compacted, may_get_markers=True), 0)
         self.look()
@@ -176,9 +178,9 @@ class SameOffsetsCopy:
         """
         match step:
             case Padding(count):
-                self.append(padding(count, self._producer, self.place.sequence, timestamp), count)
+                self._append_fillers(padding, count, timestamp)
             case Tombstones(count):
-                self.append(tombstones(count, self._producer, self.place.sequence, timestamp), count)
+                self._append_fillers(tombstones, count, timestamp)
             case DeleteBefore(offset):
                 start = self._appender.delete_before(self.partition, offset)
                 self._knows(bounds=Bounds(start, self.place.copy.bounds.end))
@@ -213,6 +215,16 @@ class SameOffsetsCopy:
             replace(self.place.copy, bounds=Bounds(self.place.copy.bounds.start, end + count)),
             next_sequence(self.place.sequence, count),
         )
+
+    def _append_fillers(self, made: Callable[..., memoryview], count: int, timestamp: int) -> None:
+        """Append a batch of fillers, of as many as the copy takes at once; where it takes fewer the next is smaller."""
+        count = min(count, self._most_fillers)
+        try:
+            self.append(made(count, self._producer, self.place.sequence, timestamp), count)
+        except BrokerRefused as refused:
+            if refused.code not in codes.TOO_LARGE or count == 1:
+                raise
+            self._most_fillers = count // 2
 
     @property
     def producer(self) -> Producer:

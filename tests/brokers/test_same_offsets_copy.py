@@ -21,6 +21,8 @@ from mirror.model.offset_map import Run
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
+from mirror.model.transforms.chain import Chain, ChainedTransform
+from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.translation import Same
 from mirror.same_offsets import fillers
 from mirror.same_offsets.chain import producer_of
@@ -376,6 +378,28 @@ def test_whatever_record_behind_the_position_on_record_is_not_the_source_s_stops
     stopped = copying.epoch(5.0)[source].stopped
     assert stopped is not None
     assert f"{target} on west: its record at offset 4 is not the source's" in stopped
+
+
+def test_a_marker_in_the_place_of_a_record_is_seen_behind_transforms_and_what_they_drop_is_missed_by_nobody(
+    same_copying: Callable[..., Copying], unique: Callable[[str], str]
+) -> None:
+    copying = same_copying()
+    copying.transforms = Chain((ChainedTransform("mine", PythonFunction("tests.transform_functions:drop_odd")),))
+    (source, target), *_ = copying.pairs.items()
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    assert sorted(read(copying.flow.target_client, target, "read_uncommitted")) == [0, 2, 4, 6, 8]
+    # As if nothing of it were on record yet.
+    handover = copying.handovers[source]
+    position = replace(handover.position, upstream=0, downstream=0, epochs=())
+    copying.handovers[source] = Handover(position, (), clean=False)
+    assert copying.epoch(3.0)[source].stopped is None
+    leave_marker(copying.flow.target_client, target, unique("stranger"))
+    write(copying.flow.source_client, source, range(10, 20))
+    copying.handovers[source] = Handover(position, (), clean=False)
+    stopped = copying.epoch(3.0)[source].stopped
+    assert stopped is not None
+    assert "something else lies at offset 10, where the source has a record" in stopped
 
 
 def test_a_copy_that_was_translated_in_between_is_refused_from_then_on(same_copying: Callable[..., Copying]) -> None:

@@ -23,7 +23,7 @@ from mirror.kafka.partition_state import ActiveProducer
 from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
-from mirror.same_offsets.filling import Padding
+from mirror.same_offsets.filling import Padding, Tombstones
 
 ORDERS, FLOW = TopicPartition("orders", 0), Flow("east", "west")
 
@@ -40,15 +40,16 @@ class Target:
 
     def __init__(self, end: int) -> None:
         self.end = end
-        self.code = 0
+        self.code = self.size = 0
         self.known: tuple[ActiveProducer, ...] = ()
         self.channel = self
 
     def offsets(self, partitions: list[TopicPartition], at: int, _: object) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 0 if at == EARLIEST else self.end)
 
-    def append(self, *_: object) -> Appended:
-        return Appended(self.code, -1)
+    def append(self, _: TopicPartition, content: memoryview) -> Appended:
+        self.size = len(content)
+        return Appended(self.code, -1 if self.code else self.end)
 
 
 @pytest.fixture
@@ -123,6 +124,21 @@ def test_a_refused_sequence_says_that_more_is_there_or_less(
 ) -> None:
     target.end, target.code = end, codes.OUT_OF_ORDER_SEQUENCE
     assert _raised(lambda: copy.fill(Padding(10), 0)) is why
+
+
+@pytest.mark.parametrize("step", [Padding(1_000), Tombstones(1_000)])
+def test_a_copy_that_takes_no_large_batches_gets_small_ones_and_is_refused_once_one_filler_is_too_large(
+    copy: SameOffsetsCopy, target: Target, step: Padding | Tombstones
+) -> None:
+    target.code = codes.MESSAGE_TOO_LARGE
+    sizes = []
+    while _raised(lambda: copy.fill(step, 0)) is None:
+        sizes.append(target.size)
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(sizes) == 9
+    target.code = 0
+    copy.fill(step, 0)
+    assert copy.place.copy.bounds.end == 101
 
 
 @pytest.mark.parametrize("end", [99, 101, 102])
