@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from mirror.display import Lines
 from mirror.evidence.facts import FactError
+from mirror.evidence.statistics import Spread
 from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict
 from mirror.scenario import formatting
@@ -16,7 +20,7 @@ from mirror.scenario.outcome import Figures, GroupFigures, RunOutcome, unknown
 from mirror.scenario.page import render as render_page
 from mirror.scenario.perform import finish
 from mirror.scenario.report import render
-from mirror.scenario.series import Progress, Series, read_results, run_series, wanted_runs, write_results
+from mirror.scenario.series import Series, read_results, run_series, wanted_runs, write_results
 from mirror.scenario.summary import summarise
 from tests.unit.scenario.builders import SMALL
 
@@ -52,7 +56,7 @@ def test_a_line_adds_up_its_runs_and_tells_the_copied_tail_from_what_is_wrong() 
 
     assert (line.runs, line.verdict, line.wrong_records, line.silent) == (2, Verdict.PASS, 10, 4)
     assert line.rto_seconds is not None
-    assert (line.rto_seconds.median.value, line.rto_seconds.worst) == (16.0, 20.0)
+    assert (line.rto_seconds.median, line.rto_seconds.high) == (16.0, 20.0)
     assert formatting.anomalies(line) == "10 duplicated, 14 stranded"
     assert formatting.losses(line) == "4 silent"
     assert formatting.verdict(line) == "PASS (2/2 as they should be, 95 % [0.34, 1.00])"
@@ -62,8 +66,7 @@ def test_a_run_that_proves_nothing_counts_as_a_run_and_not_as_figures() -> None:
     (line,) = summarise([RUN, replace(RUN, seed=2, verdict=Verdict.UNKNOWN, figures=Figures())])
 
     assert (line.verdict, line.is_as_expected, line.acked) == (Verdict.UNKNOWN, False, 1000)
-    assert line.rpo_seconds is not None
-    assert line.rpo_seconds.count == 1
+    assert line.rpo_seconds == Spread(0.5, 0.5, 0.5)
 
 
 def test_a_scenario_with_a_defect_has_done_its_job_when_it_fails() -> None:
@@ -121,20 +124,24 @@ def test_of_several_runs_the_worst_fact_stands_beside_the_worst_forecast() -> No
     more = replace(group, redelivered=50, forecast=Forecast(skipped=0, read_again=60))
     (line,) = summarise([RUN, replace(RUN, seed=2, figures=replace(RUN.figures, groups=(more,)))])
 
-    assert formatting.read_again(line) == "26 [3, 50], worst 50 (forecast: up to 50, worst 60)"
-    assert formatting.skipped(line) == "1 in each run (forecast: 0)"
+    assert formatting.read_again(line) == "26 [3, 50] (forecast: up to 50 [40, 60])"
+    assert formatting.skipped(line) == "1 (forecast: 0)"
 
 
 def test_a_series_that_is_taken_up_again_does_not_run_what_was_finished(tmp_path: Path) -> None:
-    series, told = Series(tmp_path), list[Progress]()
+    series, said = Series(tmp_path), io.StringIO()
     runs = wanted_runs([(Path("small.py"), SMALL)], list(Replicator), range(1, 3))
     for run, outcome in zip(runs, (RUN, FAILED), strict=False):
         series.folder(run.plan).path.mkdir()
         finish(series.folder(run.plan), outcome)
 
     assert [run.plan.name for run in runs] == ["small-mirror-1", "small-mm2-1", "small-mirror-2", "small-mm2-2"]
-    assert run_series(series, runs[:2], parallel=1, tell=told.append) == (RUN, FAILED)
-    assert [progress.doing for progress in told] == ["done before", "done before"]
+    assert run_series(series, runs[:2], parallel=1, display=Lines(Console(file=said))) == (RUN, FAILED)
+    assert said.getvalue().splitlines() == [
+        "series: 2",
+        "[small-mirror-1] PASS, done before",
+        "[small-mm2-1] FAIL, done before",
+    ]
     assert series.outcome(runs[2].plan) is None
 
 
