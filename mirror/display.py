@@ -162,7 +162,8 @@ Display: TypeAlias = Bars | Lines
 
 def display_for(console: Console, *, brief: bool = False) -> Display:
     """Return what suits the console; ``brief``: nothing that stays, and lines only of what takes long."""
-    return Bars(console, transient=brief) if console.is_terminal else Lines(console, brief=brief)
+    is_drawn = console.is_terminal or console.is_jupyter
+    return Bars(console, transient=brief) if is_drawn else Lines(console, brief=brief)
 
 
 def _line(parts: Sequence[Part]) -> Text:

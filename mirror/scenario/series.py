@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mirror.display import Display
 from mirror.evidence.facts import FactError, Facts
-from mirror.evidence.run_directory import read_json, write_json
+from mirror.evidence.run_directory import new_folder, read_json, write_json
 from mirror.evidence.seals import is_finished, seals, touched, with_end
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.lab import processes
@@ -58,18 +59,7 @@ class Series:
     @classmethod
     def create(cls, runs: Path, name: str) -> Series:
         """Make ``runs/<utc>-scenario-<name>/``, with ``-2``, ``-3``, ... where that is there already."""
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        runs.mkdir(parents=True, exist_ok=True)
-        attempt = 1
-        while True:
-            more = "" if attempt == 1 else f"-{attempt}"
-            path = runs.absolute() / f"{stamp}-scenario-{name}{more}"
-            try:
-                path.mkdir()
-            except FileExistsError:
-                attempt += 1
-            else:
-                return cls(path)
+        return cls(new_folder(runs, f"scenario-{name}", datetime.now(UTC)))
 
     @property
     def settings(self) -> Path:
@@ -176,8 +166,8 @@ def read_results(path: Path) -> tuple[RunOutcome, ...]:
     FactError
         naming the file, if it is none.
     """
-    document: Facts = read_json(path)
-    return tuple(RunOutcome.from_json(each) for each in document.objects("runs"))
+    runs = read_json(path).get("runs", list[dict[str, Any]]) or ()
+    return tuple(RunOutcome.from_json(Facts(each, f"{path.name} runs[{at}]")) for at, each in enumerate(runs))
 
 
 def _problems(folder: RunFolder) -> list[str]:

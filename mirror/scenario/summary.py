@@ -104,7 +104,7 @@ def _line(scenario: str, replicator: Replicator, runs: Sequence[RunOutcome]) -> 
 
 def _links(figures: Sequence[Figures]) -> Iterator[tuple[str, Spread]]:
     """Return how long each link took, over the runs whose chain is whole."""
-    whole = [dict(each.rto_links) for each in figures if each.rto_seconds is not None]
+    whole = [{link.name: link.seconds for link in each.rto_links} for each in figures if each.rto_seconds is not None]
     for name in whole[0] if whole else ():
         found = spread(each.get(name) for each in whole)
         if found is not None:

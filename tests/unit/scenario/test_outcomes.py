@@ -12,6 +12,7 @@ from rich.console import Console
 from mirror.display import Lines
 from mirror.evidence.facts import FactError
 from mirror.evidence.statistics import Spread
+from mirror.model.failover_instants import RtoLink
 from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict
 from mirror.scenario import formatting
@@ -31,10 +32,10 @@ FIGURES = Figures(
     rpo_seconds=0.5,
     rpo_records=7,
     rto_seconds=12.0,
-    rto_links=(("detected", 1.5), ("fenced", None)),
-    groups=(GroupFigures("billing", 900, 3, 1, 0, Forecast(0, 40)),),
+    rto_links=(RtoLink("detected", 1.5), RtoLink("fenced", None)),
+    groups=(GroupFigures("billing", 900, 3, 1, 0, 40, 0),),
 )
-RUN = RunOutcome("small", Replicator.MIRROR, 1, Verdict.PASS, (), FIGURES, 30.0)
+RUN = RunOutcome("small", Replicator.MIRROR, 1, Verdict.PASS, (), FIGURES, seconds=30.0)
 FAILED = replace(RUN, replicator=Replicator.MM2, verdict=Verdict.FAIL, reasons=("5 duplicated",))
 
 
@@ -84,8 +85,10 @@ def test_a_run_that_proves_nothing_is_never_as_expected() -> None:
 
 def test_what_was_forecast_of_all_groups_is_known_only_if_it_was_said_of_each() -> None:
     (told,) = FIGURES.groups
-    untold = replace(told, group="reports", forecast=None)
-    several = replace(FIGURES, groups=(told, replace(told, group="audits", forecast=Forecast(2, None))))
+    untold = replace(told, group="reports", forecast_skipped=None)
+    several = replace(
+        FIGURES, groups=(told, replace(told, group="audits", forecast_redelivered=None, forecast_skipped=2))
+    )
 
     assert FIGURES.forecast == Forecast(0, 40)
     assert several.forecast == Forecast(2, 40)
@@ -109,7 +112,7 @@ def test_the_report_and_the_page_show_both_replicators_and_escape_what_they_are_
 
 def test_the_page_shows_the_links_of_a_whole_chain_at_their_medians() -> None:
     def run(seed: int, detected: float, seconds: float | None = 9.0) -> RunOutcome:
-        links = (("detected", detected), ("fenced", None if seconds is None else 2.0))
+        links = (RtoLink("detected", detected), RtoLink("fenced", None if seconds is None else 2.0))
         return replace(RUN, seed=seed, figures=replace(FIGURES, rto_seconds=seconds, rto_links=links))
 
     (line,) = summarise([run(1, 1.0), run(2, 2.0), run(3, 7.0), run(4, 50.0, seconds=None)])
@@ -121,7 +124,7 @@ def test_the_page_shows_the_links_of_a_whole_chain_at_their_medians() -> None:
 
 def test_of_several_runs_the_worst_fact_stands_beside_the_worst_forecast() -> None:
     (group,) = RUN.figures.groups
-    more = replace(group, redelivered=50, forecast=Forecast(skipped=0, read_again=60))
+    more = replace(group, redelivered=50, forecast_redelivered=60)
     (line,) = summarise([RUN, replace(RUN, seed=2, figures=replace(RUN.figures, groups=(more,)))])
 
     assert formatting.read_again(line) == "26 [3, 50] (forecast: up to 50 [40, 60])"
