@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from mirror.background_process import detach
+from mirror.bench.command import bench
 from mirror.commands.changes import fence, groups, pause, resume
 from mirror.commands.invocation import BAD_USAGE, COULD_NOT_START, VERDICT_NOT_PASS
 from mirror.commands.observation import gaps, offsets, record, status, verify
@@ -24,7 +25,6 @@ from mirror.commands.replication import legacy, plan, run
 from mirror.drill.commands import app as runbook_app
 from mirror.drill.own_folder import init
 from mirror.extras import extra_of
-from mirror.lab.bench.command import bench
 from mirror.lab.commands import app as lab_app
 from mirror.scenario.commands import app as scenario_app
 

@@ -20,6 +20,7 @@ from mirror.commands.consent import consent_typed
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
+from mirror.display import waits_on
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.model.flow import Flow
 from mirror.model.progress import Watch
@@ -34,7 +35,6 @@ from mirror.recovery.run import FAILBACK
 from mirror.recovery.step_facts import named, position_rows, positions_of
 from mirror.recovery.steps import Result, StepResult
 from mirror.tables import print_rows
-from mirror.wait_lines import waits_on
 from mirror.waiting import watched
 
 PASSED, NOT_PASSED = 0, 1
@@ -258,7 +258,7 @@ def _perform(session: _Session) -> int:
     target = session.flow.source if planned.procedure == FAILBACK else session.flow.target
     means = f"The applications move to {target}.{planned.deletion}"
     consent_typed(session.file, means, str(session.flow), yes=asked.yes)
-    with watched(waits_on(session.terminal.err, session.terminal.progress)):
+    with watched(waits_on(session.terminal.err)):
         carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
     facts = {each.name: each.result.facts for each in carried}
     rows = facts.get(GROUPS, {}).get("rows")

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID
-
 from mirror import terminal
 from mirror.commands.failover import Terminal
+from mirror.display import display_for
 from mirror.model.progress import Watch
 from mirror.tables import print_rows
 
@@ -28,16 +27,9 @@ def streams() -> Terminal:
 
 @contextmanager
 def progress() -> Iterator[Watch]:
-    """Show how far something long is, where somebody looks on."""
-    with Progress(terminal.progress_text(), BarColumn(), MofNCompleteColumn(), console=err, transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def watch(doing: str, done: int, total: int) -> None:
-            if doing not in tasks:
-                tasks[doing] = bars.add_task(doing, total=total)
-            bars.update(tasks[doing], completed=done, total=total)
-
-        yield watch
+    """Show how far something long is."""
+    with display_for(err, brief=True) as display:
+        yield display.watch
 
 
 def print_json(content: Any) -> None:

@@ -36,7 +36,7 @@ from mirror.model.verdict import Verdict
 from mirror.signals import sigterm_interrupts
 
 if TYPE_CHECKING:
-    from mirror.drill.progress import LiveTable, PlainLines
+    from mirror.display import Display
     from mirror.drill.runner import Confirm, Resumption, RunResult
 
 app = typer.Typer(help="Procedures as notebooks: list, show, run, resume, report.", no_args_is_help=True)
@@ -127,7 +127,8 @@ def run(
 
     A dry run proves nothing, so its verdict is UNKNOWN; it ends with 0 if all is in order, with 2 if not.
     """
-    from mirror.drill.progress import observer_for
+    from mirror.display import display_for
+    from mirror.drill.progress import ShownRun
     from mirror.drill.runner import start_run
 
     console = terminal.console()
@@ -137,9 +138,9 @@ def run(
         if dry_run:
             _show_plan(console, loaded, given)
             return
-        with sigterm_interrupts(), observer_for(console) as observer:
+        with sigterm_interrupts(), display_for(console) as display:
             result = start_run(
-                loaded, given, runs_directory, observer, confirm=_asker(confirm, observer), keep=_may_go_on()
+                loaded, given, runs_directory, ShownRun(display), confirm=_asker(confirm, display), keep=_may_go_on()
             )
     except (Refused, FactError) as refused:
         _refuse(refused)
@@ -171,7 +172,8 @@ def resume(
 
     A word that a group was seen is not taken back: the run's name is asked for.
     """
-    from mirror.drill.progress import observer_for
+    from mirror.display import display_for
+    from mirror.drill.progress import ShownRun
     from mirror.drill.runner import plan_resumption, resume_run
     from mirror.evidence.run_evidence import read_settings
 
@@ -184,12 +186,12 @@ def resume(
             return
         if seen and not yes:
             _ask_for_word(directory, seen)
-        with sigterm_interrupts(), observer_for(console) as observer:
+        with sigterm_interrupts(), display_for(console) as display:
             result = resume_run(
-                *(directory, loaded, observer),
+                *(directory, loaded, ShownRun(display)),
                 recheck=recheck or (),
                 seen=seen or (),
-                confirm=_asker(confirm, observer),
+                confirm=_asker(confirm, display),
                 keep=_may_go_on(),
             )
     except (Refused, FactError) as refused:
@@ -287,17 +289,14 @@ def _may_go_on() -> bool:
     return sys.stdin.isatty() and not is_unattended()
 
 
-def _asker(confirm: bool, observer: LiveTable | PlainLines) -> Confirm | None:
+def _asker(confirm: bool, display: Display) -> Confirm | None:
     if not confirm:
         return None
 
     def ask(step: Step) -> bool:
-        observer.pause()
-        try:
+        with display.paused():
             limit = limit_told(ANSWER_SECONDS, "the run stops before it")
             return yes_or_no(f"Cross it ({step.name})? {limit}", ANSWER_SECONDS) or False
-        finally:
-            observer.proceed()
 
     return ask
 

@@ -1,7 +1,7 @@
 """The report of a run: one HTML page that needs nothing else, to be read first and to be kept.
 
-`summarise` decides what is said (pure, over `Evidence`); the template decides how it looks. Pictures are inline SVG,
-drawn once for wide and once for narrow windows, in colours that follow the page's light or dark theme.
+`summarise` decides what is said (pure, over `Evidence`); the template decides how it looks. Pictures are inline SVG
+(`mirror.evidence.pictures`).
 """
 
 from __future__ import annotations
@@ -94,15 +94,13 @@ def render_report(evidence: Evidence) -> str:
     return page.render(
         evidence=evidence,
         summary=summarise(evidence),
-        timeline=picture(
-            "timeline", "Steps and events over time", timeline_plot(evidence), timeline_plot(evidence, narrow=True)
-        ),
+        timeline=picture("timeline", "Steps and events over time", timeline_plot(evidence)),
         marks=timeline_marks(evidence),
         lags=[
-            picture(f"lag-{index}", f"Lag of {flow}", lag_plot(evidence, flow), lag_plot(evidence, flow, narrow=True))
+            picture(f"lag-{index}", f"Lag of {flow}", lag_plot(evidence, flow))
             for index, flow in enumerate(flows(evidence))
         ],
-        chain=picture("chain", "RTO chain", rto_chain_plot(evidence), rto_chain_plot(evidence, narrow=True)),
+        chain=picture("chain", "RTO chain", rto_chain_plot(evidence)),
         cuts=cuts[:_MOST_PARTITIONS],
         other_cuts=cuts[_MOST_PARTITIONS:],
         examples=evidence.findings[:_MOST_EXAMPLES],

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from matplotlib.patches import Patch
 
-from mirror.evidence.plots import PALETTE, RunFigure, empty_figure, styled
+from mirror.evidence.pictures import PALETTE, RunFigure, figure_of, styled
 
 
 class Lies(StrEnum):
@@ -93,8 +93,7 @@ _HATCHED = frozenset({Lies.REMOVED, Lies.PADDING})
 @styled()
 def offsets_plot(logs: Sequence[LogPicture]) -> RunFigure:
     """Draw logs below one another, on one axis of offsets."""
-    figure = empty_figure(narrow=False, height=1.4 + 0.55 * len(logs))
-    axes = figure.subplots()
+    figure, axes = figure_of(1.4 + 0.55 * len(logs))
     for row, log in enumerate(logs):
         for each in log.pieces:
             colour = PALETTE[_COLOURS[each.what]]

@@ -1,15 +1,24 @@
-"""What a step measured, as JSON: written plainly, read back typed, file and key named when something is wrong."""
+"""Records of ours as JSON: written plainly, read back typed, file and key named when something is wrong.
+
+A record is a dataclass whose fields are the keys. `plain` writes it, `Facts.read` reads it back; a field that may be
+absent has a default, and keys that no field has are passed over.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real
 from pathlib import PurePath
+from typing import TypeVar
+
+import msgspec
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 """A value that JSON can hold; what facts are made of."""
+
+R = TypeVar("R")
 
 
 class FactError(ValueError):
@@ -17,7 +26,7 @@ class FactError(ValueError):
 
 
 def plain(value: object, where: str = "facts") -> Json:
-    """Return ``value`` as plain JSON; numbers of numpy and pandas become Python's, paths become text.
+    """Return ``value`` as plain JSON; records become objects, numbers of numpy and pandas Python's, paths text.
 
     Raises
     ------
@@ -36,24 +45,35 @@ def plain(value: object, where: str = "facts") -> Json:
             if not math.isfinite(number):
                 raise FactError(f"{where} is {number}: a fact is a finite number, or null when it was not measured")
             return number
+        case msgspec.Struct():
+            return plain(msgspec.to_builtins(value), where)
         case PurePath():
             return str(value)
         case Mapping():
             return {str(key): plain(item, f"{where}.{key}") for key, item in value.items()}
         case Sequence() if not isinstance(value, (bytes, bytearray)):
             return [plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain({each.name: getattr(value, each.name) for each in fields(value)}, where)
     raise FactError(f"{where} is a {type(value).__name__}: facts are numbers, texts, lists and mappings")
+
+
+def plain_object(record: object) -> dict[str, Json]:
+    """Return a record, or a mapping, as a JSON object."""
+    document = plain(record)
+    assert isinstance(document, dict), "a record becomes an object"
+    return document
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One JSON object and where it was found; every accessor names file and key when the value is not as agreed."""
+    """One JSON object and where it was found."""
 
     values: Mapping[str, Json]
     where: str
 
     @classmethod
-    def of(cls, value: Json, where: str) -> Facts:
+    def of(cls, value: object, where: str) -> Facts:
         """Wrap a JSON object.
 
         Raises
@@ -69,71 +89,30 @@ class Facts:
         """Say whether ``key`` is there and not null."""
         return self.values.get(key) is not None
 
-    def _missing(self, key: str, expected: str) -> FactError:
-        found = f"found {self.values[key]!r}" if key in self.values else "it is missing"
-        return FactError(f"{self.where}.{key}: expected {expected}, {found}")
+    def read(self, kind: type[R]) -> R:
+        """Return the record of this kind that it is.
 
-    def text(self, key: str) -> str:
-        """Return a text."""
-        value = self.values.get(key)
-        if not isinstance(value, str):
-            raise self._missing(key, "a text")
-        return value
+        Raises
+        ------
+        FactError
+            naming the key that is missing or wrong.
+        """
+        return _read(self.values, kind, self.where)
 
-    def integer(self, key: str) -> int:
-        """Return a whole number."""
-        value = self.values.get(key)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self._missing(key, "a whole number")
-        return value
+    def get(self, key: str, kind: type[R]) -> R | None:
+        """Return what stands under ``key``, None if nothing does.
 
-    def number(self, key: str) -> float:
-        """Return a number."""
-        value = self.values.get(key)
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise self._missing(key, "a number")
-        return float(value)
+        Raises
+        ------
+        FactError
+            naming the key, if it is of another kind.
+        """
+        return _read(self.values[key], kind, f"{self.where}.{key}") if key in self else None
 
-    def flag(self, key: str) -> bool:
-        """Return true or false."""
-        value = self.values.get(key)
-        if not isinstance(value, bool):
-            raise self._missing(key, "true or false")
-        return value
 
-    def optional_text(self, key: str) -> str | None:
-        """Return a text, or None when it is absent or null."""
-        return self.text(key) if key in self else None
-
-    def optional_integer(self, key: str) -> int | None:
-        """Return a whole number, or None when it is absent or null."""
-        return self.integer(key) if key in self else None
-
-    def optional_number(self, key: str) -> float | None:
-        """Return a number, or None when it is absent or null."""
-        return self.number(key) if key in self else None
-
-    def object(self, key: str) -> Facts:
-        """Return the object under ``key``."""
-        value = self.values.get(key)
-        if not isinstance(value, dict):
-            raise self._missing(key, "an object")
-        return Facts(value, f"{self.where}.{key}")
-
-    def objects(self, key: str) -> tuple[Facts, ...]:
-        """Return the list of objects under ``key``; empty when it is absent."""
-        if key not in self:
-            return ()
-        value = self.values[key]
-        if not isinstance(value, list):
-            raise self._missing(key, "a list of objects")
-        return tuple(Facts.of(item, f"{self.where}.{key}[{index}]") for index, item in enumerate(value))
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Return the list of texts under ``key``; empty when it is absent."""
-        if key not in self:
-            return ()
-        value = self.values[key]
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._missing(key, "a list of texts")
-        return tuple(str(item) for item in value)
+def _read(value: object, kind: type[R], where: str) -> R:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as wrong:
+        what, _, place = str(wrong).partition(" - at ")
+        raise FactError(f"{where}{place.strip('`').removeprefix('$')}: {what}") from None

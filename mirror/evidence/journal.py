@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from mirror.evidence.facts import FactError, Facts, Json, plain
 
@@ -73,7 +73,7 @@ class Entry:
     monotonic_seconds: float
     step: str | None
     event: Event
-    facts: Mapping[str, Json]
+    facts: Mapping[str, Any]
     previous: str
     hash: str
 
@@ -232,17 +232,7 @@ def _line(entry: Entry) -> bytes:
 
 
 def _parse(line: bytes, where: str) -> Entry:
-    document = Facts.of(json.loads(line), where)
-    return Entry(
-        n=document.integer("n"),
-        at=datetime.fromisoformat(document.text("at")),
-        monotonic_seconds=document.number("monotonic_seconds"),
-        step=document.optional_text("step"),
-        event=Event(document.text("event")),
-        facts=document.object("facts").values,
-        previous=document.text("previous"),
-        hash=document.text("hash"),
-    )
+    return Facts.of(json.loads(line), where).read(Entry)
 
 
 @contextmanager

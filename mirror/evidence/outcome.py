@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any
 
-from mirror.evidence.facts import Facts, Json, plain
+from mirror.evidence.facts import Json, plain
 from mirror.evidence.refusal import Answer
 from mirror.model.verdict import Verdict, worst
 
@@ -33,7 +33,7 @@ class Outcome:
 
     step: str
     verdict: Verdict
-    facts: Mapping[str, Json] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Json]:
@@ -50,22 +50,6 @@ class Outcome:
             "reasons": list(self.reasons),
             "facts": plain(self.facts),
         }
-
-    @classmethod
-    def from_json(cls, document: Facts) -> Self:
-        """Read ``outcomes/<step>.json`` back.
-
-        Raises
-        ------
-        FactError
-            naming the file and key, if it is not an outcome.
-        """
-        return cls(
-            step=document.text("step"),
-            verdict=Verdict(document.text("verdict")),
-            facts=document.object("facts").values,
-            reasons=document.texts("reasons"),
-        )
 
     def worsened(self, verdict: Verdict, reason: str) -> Outcome:
         """Return this outcome with ``verdict`` taken into account and the reason put first; facts are kept."""

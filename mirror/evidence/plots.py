@@ -1,86 +1,34 @@
 """The pictures of a run, as matplotlib figures: the notebooks show them, the report embeds them.
 
-All of them take `Evidence`, shade the fault interval, and say "not measured" where there is nothing to draw. Every
-colour is one of `PALETTE`, so that the report can replace each by a variable of its light or dark theme. With
-``narrow`` a figure is drawn for a window as wide as a telephone: fewer ticks, labels above instead of beside.
+All of them take `Evidence`, shade the fault interval, and say "not measured" where there is nothing to draw.
 """
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from collections.abc import Sequence
-from contextlib import _GeneratorContextManager
 from dataclasses import dataclass
 
-import matplotlib as mpl
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from mirror.evidence.journal import Entry, Event
+from mirror.evidence.pictures import PALETTE, add_legend, empty_figure, figure_of, nothing, short_number, styled
 from mirror.evidence.run_evidence import Evidence
 from mirror.evidence.run_model import FaultInterval
 from mirror.model.verdict import Verdict
 
-PALETTE = {
-    "ink": "#1d2733",
-    "muted": "#5b6775",
-    "grid": "#e4e8ec",
-    "paper": "#fffffe",
-    "fault": "#c4392f",
-    "pass": "#2c8059",
-    "fail": "#b5281f",
-    "unknown": "#a5781b",
-    "link": "#2f6fb2",
-    "rest": "#97a1ad",
-    "series-0": "#2a6fbb",
-    "series-1": "#c8553d",
-    "series-2": "#2f8f6b",
-    "series-3": "#8a5bb5",
-    "series-4": "#b07d10",
-    "series-5": "#2d93a8",
-    "series-6": "#b5487f",
-    "series-7": "#5f7f2a",
-}
-"""Colour of everything drawn, by its role."""
-
 _SERIES = 8
+_LEGEND_COLUMNS = 4
+# Of a row of bars: its label stands above the bar, so that it takes no room from it.
+_ROW_INCHES = 0.46
+_BAR_HEIGHT = 0.34
+_BAR_DOWN = 0.16
 _FEW_POINTS = 12
 _WHOLE_CHAIN = "RTO achieved"
 _MOST_POINTS = 240
-_WIDE_INCHES = 10.6
-_NARROW_INCHES = 3.8
-
-_STYLE = {
-    "font.family": "sans-serif",
-    "font.size": 9.5,
-    "svg.fonttype": "none",
-    "text.color": PALETTE["ink"],
-    "axes.edgecolor": PALETTE["grid"],
-    "axes.labelcolor": PALETTE["muted"],
-    "axes.facecolor": "none",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "grid.color": PALETTE["grid"],
-    "grid.linewidth": 0.8,
-    "xtick.color": PALETTE["muted"],
-    "ytick.color": PALETTE["muted"],
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "ytick.minor.size": 0,
-    "figure.facecolor": PALETTE["paper"],
-    "savefig.facecolor": PALETTE["paper"],
-    "legend.frameon": False,
-}
 
 MARKED_EVENTS = {
     Event.LOAD_STARTED: "load started",
@@ -99,23 +47,6 @@ MARKED_EVENTS = {
 """Events that the timeline marks, and what it calls them."""
 
 
-def styled() -> _GeneratorContextManager[None]:
-    """Return the style, as a context or as a decorator."""
-    return mpl.rc_context(_STYLE)  # type: ignore[arg-type]  # the stubs want every key as a literal
-
-
-class RunFigure(Figure):
-    """A matplotlib figure that a notebook shows without pyplot."""
-
-    def _repr_html_(self) -> str:
-        """Return the picture for Jupyter: as wide as there is room, and never so small that nobody can read it."""
-        inches = self.get_figwidth()
-        size = f"width:100%;min-width:{0.6 * inches:g}in;max-width:{inches:g}in"
-        # As an image: what the picture says of the style of its parts must not count for the rest of the page.
-        data = base64.b64encode(svg(self).encode()).decode()
-        return f"<div style='overflow-x:auto'><img style='{size}' src='data:image/svg+xml;base64,{data}'></div>"
-
-
 @dataclass(frozen=True, slots=True)
 class TimelineMark:
     """A numbered event of the timeline."""
@@ -124,14 +55,6 @@ class TimelineMark:
     at_ms: int
     label: str
     detail: str
-
-
-def svg(figure: Figure, *, transparent: bool = False) -> str:
-    """Return a figure as an SVG document, its texts as text."""
-    target = io.StringIO()
-    with styled():
-        figure.savefig(target, format="svg", transparent=transparent, metadata={"Date": None, "Creator": None})
-    return target.getvalue()
 
 
 def flows(evidence: Evidence) -> tuple[str, ...]:
@@ -161,20 +84,19 @@ def happened_to(entry: Entry) -> str:
 
 
 @styled()
-def timeline_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
+def timeline_plot(evidence: Evidence) -> Figure:
     """Draw the steps as bars over the run's time, coloured by verdict; numbered events above, the fault shaded."""
     steps = [step for step in evidence.steps if step.began_at_ms is not None]
     marks = timeline_marks(evidence)
     if not steps:
-        return nothing("no step has been run", narrow=narrow)
+        return nothing("no step has been run")
     origin = evidence.began_at_ms
     end = max(evidence.ended_at_ms, *(mark.at_ms for mark in marks), origin + 1000) if marks else evidence.ended_at_ms
     span = max((end - origin) / 1000, 1.0)
-    levels = _levels([(mark.at_ms - origin) / 1000 / span for mark in marks], 0.055 if narrow else 0.024)
+    levels = _levels([(mark.at_ms - origin) / 1000 / span for mark in marks], 0.036)
     top = 0.75 + 0.62 * (max(levels, default=0) + 1) if marks else 0.4
-    row_inches = 0.52 if narrow else 0.4
     rows = len(steps)
-    figure, axes = _figure(narrow, (rows + top) * row_inches + 0.45)
+    figure, axes = figure_of((rows + top) * _ROW_INCHES + 0.45)
     _shade(axes, evidence.fault, origin, end, label=False)
     for row, step in enumerate(steps):
         assert step.began_at_ms is not None
@@ -182,31 +104,17 @@ def timeline_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
         ended = ((step.ended_at_ms or end) - origin) / 1000
         depth = rows - 1 - row
         axes.barh(
-            depth - (0.16 if narrow else 0),
+            depth - _BAR_DOWN,
             max(ended - began, span * 0.004),
             left=began,
-            height=0.34 if narrow else 0.56,
+            height=_BAR_HEIGHT,
             color=PALETTE[_VERDICT_COLOURS[step.verdict]],
         )
         took = f"{step.seconds:.1f} s" if step.seconds is not None else "unfinished"
-        if narrow:
-            axes.text(0, depth + 0.16, f"{step.settings.title}, {took}", va="bottom", ha="left", fontsize=9)
-        else:
-            right = ended > span * 0.88
-            # A bar from end to end leaves no room beside it.
-            inside = right and began < span * 0.12
-            axes.text(
-                ended - span * 0.006 if inside else began - span * 0.006 if right else ended + span * 0.006,
-                depth,
-                took,
-                va="center",
-                ha="right" if right else "left",
-                color=PALETTE["paper" if inside else "muted"],
-            )
+        _label(axes, depth, f"{step.settings.title}, {took}")
     for mark, level in zip(marks, levels, strict=True):
         x, y = (mark.at_ms - origin) / 1000, rows - 0.2 + 0.62 * level
-        if not narrow:
-            axes.plot([x, x], [-0.5, y], color=PALETTE["muted"], linewidth=0.6, alpha=0.35, zorder=0.5)
+        axes.plot([x, x], [-0.5, y], color=PALETTE["muted"], linewidth=0.6, alpha=0.35, zorder=0.5)
         axes.text(
             x,
             y,
@@ -220,19 +128,16 @@ def timeline_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
         )
     axes.set_ylim(-0.6, rows - 0.6 + top)
     axes.set_xlim(-span * 0.01, span * 1.015)
-    axes.set_yticks(
-        [] if narrow else range(rows - 1, -1, -1), [] if narrow else [step.settings.title for step in steps]
-    )
-    axes.tick_params(axis="y", labelcolor=PALETTE["ink"])
+    axes.set_yticks([])
     axes.grid(axis="y", visible=False)
-    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 1.5, 2, 3, 5, 6, 10], integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 1.5, 2, 3, 5, 6, 10], integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{int(x) // 60}:{int(x) % 60:02d}" if x >= 0 else ""))
     axes.set_xlabel("minutes and seconds since the run began")
     return figure
 
 
 @styled()
-def lag_plot(evidence: Evidence, flow: str | None = None, *, narrow: bool = False) -> Figure:
+def lag_plot(evidence: Evidence, flow: str | None = None) -> Figure:
     """Draw replication lag of each partition over time, in records above and in seconds below, the fault shaded.
 
     The eight partitions that lagged most have a line each; the worst of all others is one grey line. A line is
@@ -243,19 +148,17 @@ def lag_plot(evidence: Evidence, flow: str | None = None, *, narrow: bool = Fals
     chosen = flow or (known[0] if known else "")
     samples = evidence.lag[evidence.lag["flow"] == chosen]
     if samples.empty:
-        return nothing("lag was not measured", narrow=narrow)
+        return nothing("lag was not measured")
     origin = evidence.fault.from_ms if evidence.fault else evidence.began_at_ms
     end = int(samples["at_ms"].max())
     lines = _lag_lines(samples)
-    legend_rows = math.ceil(len(lines) / (2 if narrow else 8))
-    height = (4.6 if narrow else 4.9) + 0.24 * legend_rows
-    figure = empty_figure(narrow, height)
+    figure = empty_figure(4.9 + 0.24 * math.ceil(len(lines) / _LEGEND_COLUMNS))
     upper, lower = figure.subplots(2, 1, sharex=True)
     for axes, column, title in (
         (upper, "lag_records", f"{chosen}: lag in records"),
         (lower, "lag_seconds", f"{chosen}: lag in seconds (age of the oldest record not yet mirrored)"),
     ):
-        axes.set_title(title if not narrow else title.partition(" (")[0])
+        axes.set_title(title)
         for line in lines:
             seconds = (line.samples["at_ms"] - origin) / 1000
             width = 1.0 if line.colour == "rest" else 1.5
@@ -272,21 +175,13 @@ def lag_plot(evidence: Evidence, flow: str | None = None, *, narrow: bool = Fals
         _scale(axes, samples[column])
         _shade(axes, evidence.fault, origin, end, label=axes is upper)
     lower.set_xlabel("seconds since the fault" if evidence.fault else "seconds since the run began")
-    lower.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 2, 3, 5, 10]))
-    handles, labels = upper.get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=2 if narrow else min(len(labels), 8),
-        fontsize=8.5,
-        handlelength=1.4,
-    )
+    lower.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 3, 5, 10]))
+    add_legend(figure, upper, _LEGEND_COLUMNS)
     return figure
 
 
 @styled()
-def rto_chain_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
+def rto_chain_plot(evidence: Evidence) -> Figure:
     """Draw the RTO chain as a waterfall: each link begins where the one before ended.
 
     The whole is red beyond its objective; there is no such bar where the chain is broken.
@@ -294,12 +189,12 @@ def rto_chain_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
     failover = evidence.failover
     chain = failover.links if failover else ()
     if failover is None or not chain:
-        return nothing("the RTO chain was not measured", narrow=narrow)
+        return nothing("the RTO chain was not measured")
     bars: list[tuple[str, float, float | None]] = [(link.name, link.seconds or 0.0, None) for link in chain]
     if failover.rto_seconds is not None:
         bars.append((_WHOLE_CHAIN, failover.rto_seconds, failover.rto_objective_seconds))
     rows = len(bars)
-    figure, axes = _figure(narrow, rows * (0.52 if narrow else 0.36) + 0.5)
+    figure, axes = figure_of(rows * _ROW_INCHES + 0.5)
     longest = max(sum(link.seconds or 0.0 for link in chain), 0.001)
     began = 0.0
     for row, (name, seconds, objective) in enumerate(bars):
@@ -308,35 +203,19 @@ def rto_chain_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
         depth = rows - 1 - row
         exceeded = objective is not None and seconds > objective
         colour = PALETTE["fail"] if exceeded else PALETTE["ink"] if is_total else PALETTE["link"]
-        axes.barh(
-            depth - (0.16 if narrow else 0),
-            max(seconds, longest * 0.003),
-            left=left,
-            height=0.34 if narrow else 0.58,
-            color=colour,
-        )
+        axes.barh(depth - _BAR_DOWN, max(seconds, longest * 0.003), left=left, height=_BAR_HEIGHT, color=colour)
         if not is_total:
             axes.plot(
                 [left + seconds] * 2, [depth - 1, depth], color=PALETTE["muted"], linewidth=0.6, linestyle=":", zorder=0
             )
-        told = _seconds(seconds) + (
-            "" if objective is None else f"  of {objective:g} s" if not narrow else f" of {objective:g} s"
-        )
-        if narrow:
-            axes.text(
-                0, depth + 0.16, f"{name}, {told}", va="bottom", ha="left", fontweight="bold" if is_total else None
-            )
-        else:
-            axes.text(
-                left + seconds + longest * 0.008, depth, told, va="center", fontweight="bold" if is_total else None
-            )
+        told = _seconds(seconds) + ("" if objective is None else f" of {objective:g} s")
+        _label(axes, depth, f"{name}, {told}", is_bold=is_total)
         began += 0.0 if is_total else seconds
-    axes.set_ylim(-0.65, rows - 0.25 if narrow else rows - 0.45)
-    axes.set_xlim(0, longest * (1.02 if narrow else 1.17))
-    axes.set_yticks([] if narrow else range(rows - 1, -1, -1), [] if narrow else [name for name, _, _ in bars])
-    axes.tick_params(axis="y", labelcolor=PALETTE["ink"])
+    axes.set_ylim(-0.65, rows - 0.25)
+    axes.set_xlim(0, longest * 1.02)
+    axes.set_yticks([])
     axes.grid(axis="y", visible=False)
-    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10]))
     axes.set_xlabel("seconds since the fault")
     return figure
 
@@ -417,6 +296,11 @@ def _shade(axes: Axes, fault: FaultInterval | None, origin: int, end: int, *, la
         )
 
 
+def _label(axes: Axes, row: int, text: str, *, is_bold: bool = False) -> None:
+    weight = "bold" if is_bold else "normal"
+    axes.text(0, row + _BAR_DOWN, text, va="bottom", ha="left", fontweight=weight)
+
+
 def _levels(places: Sequence[float], nearest: float) -> list[int]:
     """Return for each place (ascending, fractions of the width) the lowest level on which it keeps its distance."""
     taken: list[float] = []
@@ -430,34 +314,8 @@ def _levels(places: Sequence[float], nearest: float) -> list[int]:
     return levels
 
 
-def empty_figure(narrow: bool, height: float) -> RunFigure:
-    """Return a figure of the page's width, or a telephone's, so many inches high."""
-    return RunFigure(figsize=(_NARROW_INCHES if narrow else _WIDE_INCHES, height), layout="constrained")
-
-
-def _figure(narrow: bool, height: float) -> tuple[RunFigure, Axes]:
-    figure = empty_figure(narrow, height)
-    return figure, figure.subplots()
-
-
-def nothing(what: str, *, narrow: bool = False) -> RunFigure:
-    """Return a figure that only says why there is nothing to draw."""
-    figure, axes = _figure(narrow, 1.0)
-    axes.axis("off")
-    axes.text(0.5, 0.5, what, ha="center", va="center", color=PALETTE["muted"], transform=axes.transAxes)
-    return figure
-
-
 def _seconds(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
-def short_number(value: float) -> str:
-    """Return a tick's number, shortened: 1.5 M, 20 k, 300, 0.5."""
-    for unit, size in (("M", 1e6), ("k", 1e3)):
-        if abs(value) >= size:
-            return f"{value / size:g} {unit}"
-    return f"{value:g}"
 
 
 _VERDICT_COLOURS = {Verdict.PASS: "pass", Verdict.FAIL: "fail", Verdict.UNKNOWN: "unknown"}

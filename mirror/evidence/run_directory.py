@@ -22,10 +22,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 from mirror.atomic_file import write_atomically
@@ -47,10 +48,40 @@ class RunInUse(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class RunDirectory:
-    """The paths of one run, and the reading and writing of its outcomes."""
+class RunFiles:
+    """What the directory of every run has, of a runbook or a scenario."""
 
     path: Path
+
+    @property
+    def journal(self) -> Journal:
+        """Return the journal, to append to and to read."""
+        return Journal(self.path / "journal.jsonl")
+
+    @property
+    def seal(self) -> Path:
+        """Return the file that says where the journal ended."""
+        return self.path / "seal.json"
+
+    @property
+    def ledger(self) -> Path:
+        """Return the folder of the ledger's Parquet parts (``sends/``, ``reads/``)."""
+        return self.path / "ledger"
+
+    @property
+    def logs(self) -> Path:
+        """Return the folder for logs of processes."""
+        return self.path / "logs"
+
+    @property
+    def lab(self) -> Path:
+        """Return the folder of the practice clusters: their state and data."""
+        return self.path / "lab"
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory(RunFiles):
+    """The paths of one run of a runbook, and the reading and writing of its outcomes."""
 
     @classmethod
     def create(cls, runs: Path, runbook: str, *, started_at: datetime | None = None) -> RunDirectory:
@@ -58,16 +89,7 @@ class RunDirectory:
 
         A second run started in the same second gets ``-2``, ``-3``, ... at its end.
         """
-        stamp = (started_at or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-        runs.mkdir(parents=True, exist_ok=True)
-        attempt = 1
-        while True:
-            path = runs.absolute() / (f"{stamp}-{runbook}" if attempt == 1 else f"{stamp}-{runbook}-{attempt}")
-            try:
-                path.mkdir()
-                break
-            except FileExistsError:
-                attempt += 1
+        path = new_folder(runs, runbook, started_at or datetime.now(UTC))
         for folder in _FOLDERS:
             (path / folder).mkdir()
         return cls(path)
@@ -97,16 +119,6 @@ class RunDirectory:
         return self.path / "run.json"
 
     @property
-    def journal(self) -> Journal:
-        """Return the journal, to append to and to read."""
-        return Journal(self.path / "journal.jsonl")
-
-    @property
-    def seal(self) -> Path:
-        """Return the file that says where the journal ended."""
-        return self.path / "seal.json"
-
-    @property
     def notebooks(self) -> Path:
         """Return the folder of executed notebooks and their pages."""
         return self.path / "notebooks"
@@ -117,11 +129,6 @@ class RunDirectory:
         return self.path / "outcomes"
 
     @property
-    def ledger(self) -> Path:
-        """Return the folder of the ledger's Parquet parts (``sends/``, ``reads/``)."""
-        return self.path / "ledger"
-
-    @property
     def lag(self) -> Path:
         """Return the file of lag samples, one JSON object a line."""
         return self.path / "lag.jsonl"
@@ -130,16 +137,6 @@ class RunDirectory:
     def plots(self) -> Path:
         """Return the folder for pictures."""
         return self.path / "plots"
-
-    @property
-    def logs(self) -> Path:
-        """Return the folder for logs of processes."""
-        return self.path / "logs"
-
-    @property
-    def lab(self) -> Path:
-        """Return the folder of the practice clusters: their state and data."""
-        return self.path / "lab"
 
     @property
     def mirror_properties(self) -> Path:
@@ -189,7 +186,7 @@ class RunDirectory:
         path = self.outcome_path(step)
         if not path.exists():
             return None
-        return Outcome.from_json(read_json(path))
+        return read_json(path).read(Outcome)
 
     def conclude(self, outcome: Outcome) -> None:
         """Write a step's outcome, then raise unless it is PASS: a notebook's last call.
@@ -232,12 +229,26 @@ class RunDirectory:
             yield
 
 
-def write_json(path: Path, document: Mapping[str, object]) -> None:
-    """Write a JSON file, forced to disk, whole or not at all."""
+def new_folder(runs: Path, name: str, at: datetime) -> Path:
+    """Make ``runs/<utc>-<name>/``, with ``-2``, ``-3``, ... at its end where that is there already; return its path."""
+    runs.mkdir(parents=True, exist_ok=True)
+    path = first = runs.absolute() / f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{name}"
+    for attempt in count(2):
+        try:
+            path.mkdir()
+        except FileExistsError:
+            path = first.with_name(f"{first.name}-{attempt}")
+        else:
+            break
+    return path
+
+
+def write_json(path: Path, document: object) -> None:
+    """Write a record, or a mapping, as a JSON file, forced to disk, whole or not at all."""
     write_atomically(path, json_text(document, path.name))
 
 
-def json_text(document: Mapping[str, object], name: str) -> str:
+def json_text(document: object, name: str) -> str:
     """Return what a JSON file of that name is to hold."""
     return json.dumps(plain(document, name), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -1,8 +1,8 @@
 """What a run left behind, read back typed: the contract between the steps that write it and the report that shows it.
 
-Steps build the dataclasses below and write ``as_facts()`` of them into their outcome; `read_evidence` reads the same
-form. Whatever is absent is None or empty and is shown as "not measured"; whatever is there in another form than agreed
-is a problem, named with file and key, and keeps the run from being PASS.
+Steps put the dataclasses below into the facts of their outcome; `read_evidence` reads them back. Whatever is absent is
+None or empty and is shown as "not measured"; whatever is there in another form than agreed is a problem, named with
+file and key, and keeps the run from being PASS.
 
 ``run.json``
     `RunSettings`, written by the runner.
@@ -47,10 +47,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from mirror.evidence.facts import FactError, Facts, Json
+from mirror.evidence.facts import FactError, Facts
 from mirror.evidence.journal import Entry, Event, JournalReading, read_journal
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory, read_json
@@ -65,7 +65,6 @@ from mirror.evidence.run_model import (
     StepEvidence,
     StepSettings,
     Totals,
-    texts,
 )
 from mirror.evidence.seals import Broken, broken, is_finished, read_sealed
 from mirror.model.verdict import Verdict
@@ -73,7 +72,20 @@ from mirror.model.verdict import Verdict
 if TYPE_CHECKING:
     import pandas as pd
 
-LAG_COLUMNS = ("at_ms", "flow", "topic", "partition", "lag_records", "lag_seconds")
+
+@dataclass(frozen=True, slots=True)
+class LagSample:
+    """A line of ``lag.jsonl``."""
+
+    at_ms: int
+    flow: str
+    topic: str
+    partition: int
+    lag_records: float | None = None
+    lag_seconds: float | None = None
+
+
+LAG_COLUMNS = tuple(each.name for each in fields(LagSample))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +152,7 @@ def read_settings(run: RunDirectory) -> RunSettings:
     FactError
         naming the key that is missing or wrong.
     """
-    return RunSettings.from_json(read_json(run.run_json))
+    return read_json(run.run_json).read(RunSettings)
 
 
 def read_evidence(run: RunDirectory, *, checked: Callable[[str], bool] = lambda _: True) -> Evidence:
@@ -210,39 +222,27 @@ class _Parts:
                 self._problems.append(str(wrong))
 
     def _clusters(self, facts: Facts) -> None:
-        if "clusters" in facts:
-            self.clusters = tuple(
-                RunCluster(
-                    alias=cluster.text("alias"),
-                    cluster_id=cluster.text("cluster_id"),
-                    bootstrap_servers=cluster.text("bootstrap_servers"),
-                    brokers=cluster.integer("brokers"),
-                )
-                for cluster in facts.objects("clusters")
-            )
+        self.clusters = facts.get("clusters", tuple[RunCluster, ...]) or self.clusters
 
     def _versions(self, facts: Facts) -> None:
-        if "versions" in facts:
-            self.versions.update(texts(facts.object("versions")))
+        self.versions.update(facts.get("versions", dict[str, str]) or {})
 
     def _totals(self, facts: Facts) -> None:
-        if "totals" in facts:
-            self.totals = Totals.from_facts(facts.object("totals"))
+        self.totals = facts.get("totals", Totals) or self.totals
 
     def _findings(self, facts: Facts) -> None:
-        self.findings.extend(Finding.from_facts(finding) for finding in facts.objects("findings"))
+        self.findings.extend(facts.get("findings", tuple[Finding, ...]) or ())
 
     def _failover(self, facts: Facts) -> None:
         if "rto_chain" in facts or "rpo" in facts or "fault_at_ms" in facts:
             self.failover = Failover.from_facts(facts)
 
     def _rehearsed(self, facts: Facts) -> None:
-        if "rehearsed" in facts:
-            self.rehearsed = tuple(RehearsedGroup.from_facts(group) for group in facts.objects("rehearsed"))
+        self.rehearsed = facts.get("rehearsed", tuple[RehearsedGroup, ...]) or self.rehearsed
 
     def _failback(self, facts: Facts) -> None:
         if "account" in facts:
-            self.failback = Failback.from_facts(facts)
+            self.failback = facts.read(Failback)
 
 
 def _step(
@@ -298,23 +298,13 @@ def _lag(run: RunDirectory, problems: list[str]) -> pd.DataFrame:
     """Read the samples; a torn last line (the sampler was killed) is left out, any other bad line is named."""
     import pandas as pd  # every command knows runs, and few read samples: without it they start sooner
 
-    samples: list[Mapping[str, Json]] = []
+    samples: list[LagSample] = []
     if run.lag.exists():
         lines = run.lag.read_text(encoding="utf-8").splitlines(keepends=True)
         whole = lines if not lines or lines[-1].endswith("\n") else lines[:-1]
         for number, line in enumerate(whole, start=1):
             try:
-                sample = Facts.of(json.loads(line), f"lag.jsonl line {number}")
-                samples.append(
-                    {
-                        "at_ms": sample.integer("at_ms"),
-                        "flow": sample.text("flow"),
-                        "topic": sample.text("topic"),
-                        "partition": sample.integer("partition"),
-                        "lag_records": sample.optional_number("lag_records"),
-                        "lag_seconds": sample.optional_number("lag_seconds"),
-                    }
-                )
+                samples.append(Facts.of(json.loads(line), f"lag.jsonl line {number}").read(LagSample))
             except ValueError as wrong:
                 problems.append(f"lag.jsonl line {number}: {wrong}")
                 break

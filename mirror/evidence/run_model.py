@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
-from mirror.evidence.facts import FactError, Facts, Json, plain
+import msgspec
+
+from mirror.evidence.facts import FactError, Facts, plain_object
 from mirror.evidence.outcome import Outcome
 from mirror.model.failover_instants import FailoverInstants, RtoLink
 from mirror.model.verdict import Verdict
 
 ParameterValue = bool | int | float | str
 """What a parameter of a run can be: a JSON scalar."""
-Factual = dict[str, Json]
-"""Facts in the form of an outcome file."""
+Factual = dict[str, Any]
+"""Facts of an outcome: data and records of this module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,43 +48,7 @@ class RunSettings:
 
     def as_json(self) -> Factual:
         """Return the form of ``run.json``."""
-        return _object({**asdict(self), "started_at": self.started_at.isoformat(timespec="milliseconds")})
-
-    @classmethod
-    def from_json(cls, document: Facts) -> Self:
-        """Read ``run.json`` back.
-
-        Raises
-        ------
-        FactError
-            naming the key that is missing or wrong.
-        """
-        parameters: dict[str, ParameterValue] = {}
-        for name, value in document.object("parameters").values.items():
-            if not isinstance(value, bool | int | float | str):
-                raise FactError(f"{document.where}.parameters.{name}: expected a single value, found {value!r}")
-            parameters[name] = value
-        return cls(
-            runbook=document.text("runbook"),
-            title=document.text("title"),
-            purpose=document.text("purpose"),
-            started_at=datetime.fromisoformat(document.text("started_at")),
-            parameters=parameters,
-            units=texts(document.object("units")),
-            environment=texts(document.object("environment")),
-            steps=tuple(
-                StepSettings(
-                    name=step.text("name"),
-                    title=step.text("title"),
-                    notebook=step.text("notebook"),
-                    budget_seconds=step.number("budget_seconds"),
-                    point_of_no_return=step.flag("point_of_no_return"),
-                    gates=step.texts("gates"),
-                    undo=step.text("undo"),
-                )
-                for step in document.objects("steps")
-            ),
-        )
+        return plain_object({**asdict(self), "started_at": self.started_at.isoformat(timespec="milliseconds")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +59,6 @@ class RunCluster:
     cluster_id: str
     bootstrap_servers: str
     brokers: int
-
-    def as_facts(self) -> Factual:
-        """Return the form of an item of ``facts.clusters``."""
-        return _object(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +86,6 @@ class Totals:
     altered: int | None = None
     indeterminate: int | None = None
 
-    def as_facts(self) -> Factual:
-        """Return the form of ``facts.totals``."""
-        return _object(asdict(self))
-
-    @classmethod
-    def from_facts(cls, facts: Facts) -> Self:
-        """Read ``facts.totals``."""
-        return cls(**{name: facts.optional_integer(name) for name in cls.__slots__})
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -153,23 +106,6 @@ class Finding:
     producer: str | None = None
     sequence: int | None = None
     note: str = ""
-
-    def as_facts(self) -> Factual:
-        """Return the form of an item of ``facts.findings``."""
-        return _object(asdict(self))
-
-    @classmethod
-    def from_facts(cls, facts: Facts) -> Self:
-        """Read an item of ``facts.findings``."""
-        return cls(
-            kind=facts.text("kind"),
-            topic=facts.text("topic"),
-            partition=facts.integer("partition"),
-            record_offset=facts.optional_integer("record_offset"),
-            producer=facts.optional_text("producer"),
-            sequence=facts.optional_integer("sequence"),
-            note=facts.optional_text("note") or "",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,34 +132,7 @@ class RehearsedGroup:
     skipped: int
     forecast_read_again: int
     read_again: tuple[int, int]
-    seconds_to_first: float | None
-
-    @classmethod
-    def from_facts(cls, facts: Facts) -> Self:
-        """Read an item of ``facts.rehearsed``.
-
-        Raises
-        ------
-        FactError
-            naming the key that is missing or wrong.
-        """
-        span = facts.values.get("read_again")
-        match span:
-            case [int() as least, int() as most]:
-                again = least, most
-            case _:
-                raise FactError(f"{facts.where}.read_again: expected two numbers, found {span!r}")
-        return cls(
-            group=facts.text("group"),
-            verdict=Verdict(facts.text("verdict")),
-            partitions=facts.integer("partitions"),
-            records=facts.integer("records"),
-            forecast_skipped=facts.integer("forecast_skipped"),
-            skipped=facts.integer("skipped"),
-            forecast_read_again=facts.integer("forecast_read_again"),
-            read_again=again,
-            seconds_to_first=facts.optional_number("seconds_to_first"),
-        )
+    seconds_to_first: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +144,6 @@ class RecoveryPoint:
     seconds: float
     objective_records: int | None = None
     objective_seconds: float | None = None
-
-    def as_facts(self) -> Factual:
-        """Return the form of ``facts.rpo``."""
-        return _object(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +164,6 @@ class PartitionCut:
     partition: int
     last_mirrored_upstream: int | None
     stranded_records: int
-
-    def as_facts(self) -> Factual:
-        """Return the form of an item of ``facts.partitions``."""
-        return _object(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,9 +187,10 @@ class Failover:
 
     def as_facts(self) -> Factual:
         """Return the failover step's facts."""
+        facts = plain_object(self)
+        instants = facts.pop("instants")
         chain = [{"link": link.name, "seconds": link.seconds} for link in self.links]
-        facts = {**asdict(self), **(asdict(self.instants) if self.instants else {}), "rto_chain": chain}
-        return _object({key: value for key, value in facts.items() if key != "instants"})
+        return {**facts, **(instants if isinstance(instants, dict) else {}), "rto_chain": chain}
 
     @classmethod
     def from_facts(cls, facts: Facts) -> Self:
@@ -299,54 +201,23 @@ class Failover:
         FactError
             naming the key that is missing or wrong, or a link of the chain that the instants contradict.
         """
-        rpo = facts.object("rpo") if "rpo" in facts else None
-        failover = cls(
-            instants=_instants(facts),
-            rpo=None
-            if rpo is None
-            else RecoveryPoint(
-                records=rpo.integer("records"),
-                bytes=rpo.integer("bytes"),
-                seconds=rpo.number("seconds"),
-                objective_records=rpo.optional_integer("objective_records"),
-                objective_seconds=rpo.optional_number("objective_seconds"),
-            ),
-            rto_objective_seconds=facts.optional_number("rto_objective_seconds"),
-            partitions=tuple(
-                PartitionCut(
-                    topic=cut.text("topic"),
-                    partition=cut.integer("partition"),
-                    last_mirrored_upstream=cut.optional_integer("last_mirrored_upstream"),
-                    stranded_records=cut.integer("stranded_records"),
-                )
-                for cut in facts.objects("partitions")
-            ),
-        )
-        told = [link.number("seconds") for link in facts.objects("rto_chain")]
+        instants = facts.read(FailoverInstants) if "fault_at_ms" in facts else None
+        failover = replace(facts.read(cls), instants=instants)
+        told = [link.seconds for link in facts.get("rto_chain", tuple[_ToldLink, ...]) or ()]
         known = [link.seconds for link in failover.links]
         if "rto_chain" in facts and told != known:
             raise FactError(f"{facts.where}.rto_chain: links of {told} s, and the instants beside it give {known}")
         return failover
 
 
-def _instants(facts: Facts) -> FailoverInstants | None:
-    fault_at_ms = facts.optional_integer("fault_at_ms")
-    if fault_at_ms is None:
-        return None
-    groups = facts.object("groups_reading_at_ms") if "groups_reading_at_ms" in facts else Facts({}, facts.where)
-    return FailoverInstants(
-        fault_at_ms,
-        detected_at_ms=facts.optional_integer("detected_at_ms"),
-        fenced_at_ms=facts.optional_integer("fenced_at_ms"),
-        cut_at_ms=facts.optional_integer("cut_at_ms"),
-        offsets_applied_at_ms=facts.optional_integer("offsets_applied_at_ms"),
-        first_write_at_ms=facts.optional_integer("first_write_at_ms"),
-        groups_reading_at_ms={group: groups.optional_integer(group) for group in groups.values},
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class AccountClass:
+class _ToldLink:
+    """A link of the chain, as a failover step has written it."""
+
+    seconds: float
+
+
+class AccountClass(msgspec.Struct, frozen=True, rename={"name": "class"}):
     """One class of acknowledged records in the final account; the classes are disjoint."""
 
     name: str
@@ -372,30 +243,6 @@ class Failback:
     def adds_up(self) -> bool:
         """Return whether the classes are together exactly the acknowledged records, whatever ``balances`` claims."""
         return self.accounted_records == self.acked_records
-
-    def as_facts(self) -> Factual:
-        """Return the failback step's facts."""
-        return _object(
-            {
-                "account": [{"class": row.name, "records": row.records, "note": row.note} for row in self.account],
-                "acked_records": self.acked_records,
-                "balances": self.balances,
-                "stranded_file": self.stranded_file,
-            }
-        )
-
-    @classmethod
-    def from_facts(cls, facts: Facts) -> Self:
-        """Read the failback step's facts."""
-        return cls(
-            account=tuple(
-                AccountClass(row.text("class"), row.integer("records"), row.optional_text("note") or "")
-                for row in facts.objects("account")
-            ),
-            acked_records=facts.integer("acked_records"),
-            balances=facts.flag("balances"),
-            stranded_file=facts.optional_text("stranded_file"),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,14 +282,3 @@ class FaultInterval:
     from_ms: int
     until_ms: int | None
     what: str
-
-
-def texts(facts: Facts) -> dict[str, str]:
-    """Return facts that are all text."""
-    return {key: facts.text(key) for key in facts.values}
-
-
-def _object(value: Mapping[str, object]) -> Factual:
-    document = plain(value)
-    assert isinstance(document, dict), "a mapping becomes an object"
-    return document

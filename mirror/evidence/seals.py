@@ -91,7 +91,7 @@ def seal_files(run: RunDirectory, files: Iterable[Path], *, step: str | None = N
 
 def seal_end(path: Path, last: Entry) -> None:
     """Write down, beside the journal, where it ended."""
-    write_json(path, {"entries": last.n, "head": last.hash})
+    write_json(path, _End(last.n, last.hash))
 
 
 def end_problem(path: Path, reading: JournalReading) -> str | None:
@@ -99,14 +99,14 @@ def end_problem(path: Path, reading: JournalReading) -> str | None:
     if not path.is_file():
         return None
     try:
-        entries, head = _sealed_end(path)
+        end = _sealed_end(path)
     except (FactError, OSError) as unreadable:
         return f"{path.name} cannot be read: {unreadable}"
     have = len(reading.entries)
-    if have < entries:
-        return f"{reading.path.name} has lost its end: it had {entries} entries, and has {have}"
-    if entries < 1 or reading.entries[entries - 1].hash != head:
-        return f"{reading.path.name} was rewritten: entry {entries} is not the one that it ended with"
+    if have < end.entries:
+        return f"{reading.path.name} has lost its end: it had {end.entries} entries, and has {have}"
+    if end.entries < 1 or reading.entries[end.entries - 1].hash != end.head:
+        return f"{reading.path.name} was rewritten: entry {end.entries} is not the one that it ended with"
     return None
 
 
@@ -115,14 +115,21 @@ def is_finished(path: Path, reading: JournalReading) -> bool:
     if not reading.entries or reading.entries[-1].event is not Event.RUN_FINISHED or not path.is_file():
         return False
     try:
-        return _sealed_end(path) == (reading.entries[-1].n, reading.head)
+        return _sealed_end(path) == _End(reading.entries[-1].n, reading.head)
     except (FactError, OSError):
         return False
 
 
-def _sealed_end(path: Path) -> tuple[int, str]:
-    document = read_json(path)
-    return document.integer("entries"), document.text("head")
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Where a journal ended: how many entries it had, and the hash of the last."""
+
+    entries: int
+    head: str
+
+
+def _sealed_end(path: Path) -> _End:
+    return read_json(path).read(_End)
 
 
 def read_sealed(run: RunDirectory) -> JournalReading:

@@ -1,36 +1,45 @@
-"""What repeats allow to say: a proportion with its Wilson interval, a distribution with a bootstrapped one."""
+"""What repeats allow to say, of benches and scenarios: the spread of a value, and a share with its Wilson interval."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-
-import numpy as np
+from statistics import median
 
 _Z = 1.959964  # of 95 %
-_DRAWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """A value and the 95 % interval around it."""
+class Spread:
+    """The smallest, the middle and the largest value of several runs."""
+
+    low: float
+    median: float
+    high: float
+
+    def told(self, write: Callable[[float], str], between: str = " ") -> str:
+        """Return the median, and behind it the smallest and the largest where they are written otherwise."""
+        low, middle, high = write(self.low), write(self.median), write(self.high)
+        return middle if low == middle == high else f"{middle}{between}[{low}, {high}]"
+
+
+def spread(values: Iterable[float | None]) -> Spread | None:
+    """Return the spread of those values that are known, None of none."""
+    ordered = sorted(value for value in values if value is not None)
+    return Spread(ordered[0], median(ordered), ordered[-1]) if ordered else None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A proportion, and the 95 % interval around it."""
 
     value: float
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """Values of some runs: their median with its interval, and the worst; ``count`` is how many there are."""
-
-    count: int
-    median: Interval
-    worst: float
-
-
-def wilson(successes: int, count: int) -> Interval | None:
+def wilson(successes: int, count: int) -> Share | None:
     """Return a proportion with its Wilson score interval, which is sensible for few runs and for 0 and 1; None of none.
 
     ::
@@ -43,17 +52,4 @@ def wilson(successes: int, count: int) -> Interval | None:
     weight = 1 + _Z**2 / count
     middle = (share + _Z**2 / (2 * count)) / weight
     half = _Z / weight * math.sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
-    return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
-
-
-def distribution(values: Sequence[float], *, seed: int = 0) -> Distribution | None:
-    """Return the median of some values with its bootstrapped percentile interval; None of no values.
-
-    Of one value the interval is that value: it says nothing about others, as ``count`` does.
-    """
-    if not values:
-        return None
-    sample = np.asarray(values, dtype=float)
-    drawn = np.random.default_rng(seed).choice(sample, size=(_DRAWS, len(sample)))
-    low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
-    return Distribution(len(sample), Interval(float(np.median(sample)), float(low), float(high)), float(sample.max()))
+    return Share(share, max(0.0, middle - half), min(1.0, middle + half))

@@ -1,4 +1,4 @@
-"""The pictures of a history, in the style of the others: `mirror.evidence.plots`."""
+"""The pictures of a history, in the style of the others: `mirror.evidence.pictures`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,23 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import ArrayLike, NDArray
 
-from mirror.evidence.plots import PALETTE, RunFigure, empty_figure, nothing, short_number, styled
+from mirror.evidence.pictures import (
+    PALETTE,
+    RunFigure,
+    add_legend,
+    empty_figure,
+    figure_of,
+    nothing,
+    short_number,
+    styled,
+)
 from mirror.history.analysis import Findings
 from mirror.history.findings import Episode, percentiles, what_if
 
 _LINES = 8
 _MOST_ROWS = 40
-_HEAT = LinearSegmentedColormap.from_list("lag", [PALETTE[name] for name in ("paper", "series-0", "fault", "ink")])
+# None of the palette, so that the order of what is light and dark is the same in both schemes.
+_HEAT = LinearSegmentedColormap.from_list("lag", ["#ffffff", "#2b70bc", "#c53a30", "#1e2834"])
 _SHORT = FuncFormatter(lambda value, _: short_number(value))
 
 
@@ -29,7 +39,7 @@ def lag_history_plot(found: Findings, marked: tuple[Episode, ...] = ()) -> RunFi
     """
     if found.peaks["records"].notna().sum() == 0:
         return nothing("lag is not known at any time")
-    figure = empty_figure(narrow=False, height=5.2)
+    figure = empty_figure(5.2)
     upper, lower = figure.subplots(2, 1, sharex=True)
     shown = _worst(found.peaks).index[:_LINES]
     indexed = found.peaks.set_index(["topic", "partition"]).sort_index()
@@ -50,10 +60,7 @@ def lag_history_plot(found: Findings, marked: tuple[Episode, ...] = ()) -> RunFi
         _scale(axes, found.peaks[column].max(), found.peaks[column].median())
         _shade(axes, marked, with_numbers=axes is upper)
     _time_axis(lower, found)
-    handles, labels = upper.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(len(labels), 5), fontsize=8.5, handlelength=1.4
-    )
+    add_legend(figure, upper, 5)
     return figure
 
 
@@ -66,8 +73,7 @@ def heat_map(found: Findings) -> RunFigure:
         return nothing("lag is not known at any time")
     table = found.peaks.pivot_table(index=["topic", "partition"], columns="at_ms", values="seconds", dropna=False)
     table = table.reindex(index=sorted(shown), columns=sorted(found.peaks["at_ms"].unique()))
-    figure = empty_figure(narrow=False, height=1.3 + 0.24 * len(table))
-    axes = figure.subplots()
+    figure, axes = figure_of(1.3 + 0.24 * len(table))
     buckets = table.columns.to_numpy()
     most = max(2.0, float(np.nanmax(table.to_numpy())))
     # Below a second nobody looks.
@@ -102,8 +108,8 @@ def rpo_plot(found: Findings, rpo_seconds: float) -> RunFigure:
     known = costs[costs["unknown"] == 0]
     if known.empty:
         return nothing("at no moment the cost is known of every partition")
-    figure = empty_figure(narrow=False, height=5.4)
-    grid = figure.add_gridspec(2, 2, width_ratios=(3.2, 1))
+    figure = empty_figure(5.4)
+    grid = figure.add_gridspec(2, 2, width_ratios=(2.6, 1))
     shares = 100 * (np.arange(len(known)) + 0.5) / len(known)
     told = percentiles(costs)
     over_time: Axes | None = None
@@ -118,9 +124,9 @@ def rpo_plot(found: Findings, rpo_seconds: float) -> RunFigure:
         axes.plot(_times(drawn.index), drawn.to_numpy(), color=PALETTE[colour], linewidth=1.2)
         axes.set_title(f"{title}, had the source been lost then")
         beside.plot(shares, np.sort(known[column].to_numpy()), color=PALETTE[colour], linewidth=1.4)
-        beside.set_title("in how many of 100 moments")
+        beside.set_title("in % of moments")
         beside.set_xlim(0, 100)
-        beside.set_xlabel("percent of moments, at most" if row else "")
+        beside.set_xlabel("% of moments, at most" if row else "")
         beside.tick_params(labelleft=False)
         _scale(axes, known[column].max(), known[column].median())
         for percentile in (50.0, 99.0):
@@ -164,8 +170,7 @@ def what_if_plot(found: Findings, hours: float) -> RunFigure:
     shown = [topic for topic in worst.index[:_LINES] if worst[topic] > 0]
     if not shown:
         return nothing(f"nothing would be deleted unread in {hours:g} h, as far as retention is known")
-    figure = empty_figure(narrow=False, height=2.9)
-    axes = figure.subplots()
+    figure, axes = figure_of(2.9)
     for number, topic in enumerate(shown):
         axes.plot(lengths, table.loc[topic], color=PALETTE[f"series-{number}"], linewidth=1.6, label=str(topic))
     axes.set_title("records deleted before they are copied, by the length of an outage")

@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from mirror.lab import ports, processes, progress
+from mirror.lab import ports, processes
 from mirror.lab.errors import BrokerError
 from mirror.lab.link import Link
 from mirror.lab.processes import ManagedProcess
-from mirror.lab.progress import OnProgress, Progress
 from mirror.lab.readiness import wait_for_broker
 from mirror.lab.runtime import KafkaRuntime
+from mirror.model.progress import Watch, nobody
 
 #: Enough for 450,000 records/s of 1 KB; five clusters then take about 1.8 GB.
 HEAP_MEGABYTES = 384
@@ -410,17 +410,17 @@ class EmbeddedCluster:
         """Tell whether every broker's process runs."""
         return all(broker.is_alive() for broker in self.brokers)
 
-    def start(self, on_progress: OnProgress = progress.nobody) -> None:
+    def start(self, watch: Watch = nobody) -> None:
         """Start the brokers and links that do not run, side by side, and return when each serves clients."""
         total = len(self.brokers)
-        on_progress(Progress(f"cluster {self.alias}", 0, total))
+        watch(f"cluster {self.alias}", 0, total)
         self._together(EmbeddedBroker.launch)
         for broker in self.brokers:
             if broker.link is not None:
                 broker.link.start(seed=broker.node_id, owner_pid=broker.owner_pid)
         for done, broker in enumerate(self.brokers, start=1):
             broker.wait_until_ready()
-            on_progress(Progress(f"cluster {self.alias}", done, total))
+            watch(f"cluster {self.alias}", done, total)
 
     def stop(self) -> None:
         """Stop the brokers cleanly."""

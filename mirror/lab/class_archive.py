@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from mirror import cache, terminal
-from mirror.lab import ports, progress
+from mirror.display import display_for
+from mirror.lab import ports
 from mirror.lab import runtime as kafka_runtime
 from mirror.lab.brokers import EmbeddedCluster, new_cluster_id, plan_layout
-from mirror.lab.display import shown
 from mirror.lab.errors import LabError
-from mirror.lab.progress import OnProgress, Progress
 from mirror.lab.runtime import KafkaRuntime
+from mirror.model.progress import Watch, nobody
 
 # The broker that writes the archive of its classes at its end takes longer to end than any other.
 _ARCHIVING_SECONDS = 600.0
@@ -26,7 +26,7 @@ _ARCHIVING_SECONDS = 600.0
 _ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 
 
-def prepare(on_progress: OnProgress = progress.nobody) -> KafkaRuntime:
+def prepare(watch: Watch = nobody) -> KafkaRuntime:
     """Return the runtime for brokers: Java, jars and class archive, fetching and making what is not there yet.
 
     Without an archive, and with a line said, where that cannot be made.
@@ -36,9 +36,9 @@ def prepare(on_progress: OnProgress = progress.nobody) -> KafkaRuntime:
     JavaMissing, JarsUnavailable
         with a message that says what to do.
     """
-    runtime = kafka_runtime.prepare(on_progress)
+    runtime = kafka_runtime.prepare(watch)
     what = "The archive of the brokers' classes"
-    cache.offer(_archive_path(runtime), what, lambda made: _make(runtime, made, on_progress))
+    cache.offer(_archive_path(runtime), what, lambda made: _make(runtime, made, watch))
     return ready()
 
 
@@ -60,31 +60,31 @@ def _archive_path(runtime: KafkaRuntime) -> Path:
     return runtime.jars / f"broker-classes-java-{runtime.java.version}.jsa"
 
 
-def _make(runtime: KafkaRuntime, made: Path, on_progress: OnProgress) -> None:
+def _make(runtime: KafkaRuntime, made: Path, watch: Watch) -> None:
     """Run a broker that nobody needs, and let Java write down the classes it has loaded when it ends."""
     what = "archive of the brokers' classes"
-    on_progress(Progress(what, 0, 2))
+    watch(what, 0, 2)
     training = replace(runtime, java_options=(f"-XX:ArchiveClassesAtExit={made}",))
     layout = plan_layout("training", new_cluster_id(), ports.choose(2), brokers=1)
     cluster = EmbeddedCluster.at(made.parent, layout, lambda: training, owner_pid=os.getpid())
     (broker,) = cluster.brokers
     try:
         cluster.start()
-        on_progress(Progress(what, 1, 2))
+        watch(what, 1, 2)
         broker.stop(_ARCHIVING_SECONDS)
         status = broker.process.return_code() if broker.process else None
         if status != _ENDED_BY_SIGTERM:
             raise cache.NotMade(f"the broker that writes it ended with status {status}")
     finally:
         cluster.kill()
-        on_progress(Progress(what, 2, 2))
+        watch(what, 2, 2)
 
 
 def main() -> None:
     """Fetch and make what is not there yet, and print where it is."""
     try:
-        with shown(terminal.console(stderr=True)) as on_progress:
-            runtime = prepare(on_progress)
+        with display_for(terminal.console(stderr=True)) as display:
+            runtime = prepare(display.watch)
     except LabError as problem:
         sys.exit(str(problem))
     print(f"Kafka: {runtime.jars}")

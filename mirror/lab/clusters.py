@@ -20,7 +20,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from mirror.lab import class_archive, containers, existing, ports, progress
+from mirror.lab import class_archive, containers, existing, ports
 from mirror.lab.brokers import (
     ClusterLayout,
     EmbeddedCluster,
@@ -33,9 +33,9 @@ from mirror.lab.brokers import (
 from mirror.lab.containers import ContainerBroker, ContainerCluster
 from mirror.lab.errors import BadRequest, LabError
 from mirror.lab.existing import ExistingCluster
-from mirror.lab.progress import OnProgress
 from mirror.lab.runtime import KafkaRuntime
 from mirror.model.counts import counted
+from mirror.model.progress import Watch, nobody
 
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -82,7 +82,7 @@ class LabCluster(Protocol):
     def is_alive(self) -> bool:
         """Tell whether all its brokers run."""
 
-    def start(self, on_progress: OnProgress = progress.nobody) -> None:
+    def start(self, watch: Watch = nobody) -> None:
         """Start its brokers, with the data and addresses they had, and return when all serve clients."""
 
     def stop(self) -> None:
@@ -135,7 +135,7 @@ def up(
     linked: Collection[str] = (),
     secured: Collection[str] = (),
     for_load: bool = False,
-    on_progress: OnProgress = progress.nobody,
+    watch: Watch = nobody,
 ) -> Lab:
     """Bring clusters up, side by side, and return when all serve clients.
 
@@ -163,7 +163,7 @@ def up(
         ``EmbeddedCluster.secured_servers``; at the usual addresses everybody stays free to do everything.
     for_load
         whether the brokers of new embedded clusters are made for minutes of heavy load; others are up and quiet sooner.
-    on_progress
+    watch
         told how far it is, from several threads.
 
     Raises
@@ -189,16 +189,16 @@ def up(
             pass
     for alias in aliases:
         if wanted[alias].provider is Provider.EXISTING:  # and so is that a cluster is not there
-            _open(wanted[alias], directory, owner_pid, class_archive.ready).start(on_progress)
+            _open(wanted[alias], directory, owner_pid, class_archive.ready).start(watch)
     if Provider.EMBEDDED in providers:
-        class_archive.prepare(on_progress)
+        class_archive.prepare(watch)
     _write_records(directory, owner_pid, wanted)
     lab = load(directory)
     to_start = [lab.clusters[alias] for alias in aliases]
     were_down = [cluster for cluster in to_start if not cluster.is_alive()]
     try:
         with ThreadPoolExecutor(len(to_start)) as pool:
-            for start in [pool.submit(cluster.start, on_progress) for cluster in to_start]:
+            for start in [pool.submit(cluster.start, watch) for cluster in to_start]:
                 start.result()
     except BaseException:  # an interruption too leaves nothing behind
         for cluster in were_down:

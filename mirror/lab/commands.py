@@ -14,9 +14,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from mirror import tables, terminal
+from mirror.display import display_for
 from mirror.lab import clusters, holder, processes, spark_cluster
 from mirror.lab.clusters import Lab, LabCluster, Provider
-from mirror.lab.display import shown
 from mirror.lab.errors import BadRequest, LabError
 
 app = typer.Typer(no_args_is_help=True, help="Practice clusters: real Kafka brokers on this machine.")
@@ -44,7 +44,7 @@ def up(
     directory: Directory = Path(".lab"),
 ) -> None:
     """Start clusters, or those of an earlier lab in the same directory with their data; they run until `down`."""
-    with _reporting(), shown(terminal.console(stderr=True)) as on_progress:
+    with _reporting(), display_for(terminal.console(stderr=True)) as display:
         addresses = parse_bootstrap(bootstrap or [])
         aliases = [name.strip() for name in names.split(",") if name.strip()]
         lab = clusters.up(
@@ -54,7 +54,7 @@ def up(
             provider=provider,
             bootstrap=addresses,
             for_load=for_load,
-            on_progress=on_progress,
+            watch=display.watch,
         )
         if spark_workers and spark_cluster.load(_spark_home(directory)) is None:
             spark_cluster.up(_spark_home(directory), spark_workers)

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from mirror import cache
-from mirror.lab import local_image, processes, progress
+from mirror.lab import local_image, processes
 from mirror.lab.brokers import READY_SECONDS, STOP_SECONDS, ClusterLayout, node_properties
 from mirror.lab.errors import BrokerError, ProviderUnavailable
 from mirror.lab.jars import KAFKA_VERSION
 from mirror.lab.processes import ManagedProcess
-from mirror.lab.progress import OnProgress, Progress
 from mirror.lab.readiness import wait_for_broker
+from mirror.model.progress import Watch, nobody
 from mirror.waiting import wait_until
 
 IMAGE = f"apache/kafka:{KAFKA_VERSION}"
@@ -209,11 +209,11 @@ class ContainerCluster:
         """Tell whether the container runs."""
         return self.broker.is_alive()
 
-    def start(self, on_progress: OnProgress = progress.nobody) -> None:
+    def start(self, watch: Watch = nobody) -> None:
         """Start the broker; see ``ContainerBroker.start``."""
-        on_progress(Progress(f"cluster {self.alias}", 0, 1))
+        watch(f"cluster {self.alias}", 0, 1)
         self.broker.start()
-        on_progress(Progress(f"cluster {self.alias}", 1, 1))
+        watch(f"cluster {self.alias}", 1, 1)
 
     def stop(self) -> None:
         """Stop the broker cleanly."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 
-from mirror.lab import progress
 from mirror.lab.errors import BrokerError, ClusterRefusal
-from mirror.lab.progress import OnProgress
+from mirror.model.progress import Watch, nobody
 
 _CONNECT_SECONDS = 3.0
 
@@ -88,12 +87,12 @@ class ExistingCluster:
         """Tell whether something listens at one of the addresses."""
         return any(broker.is_alive() for broker in self.brokers)
 
-    def start(self, on_progress: OnProgress = progress.nobody) -> None:
+    def start(self, watch: Watch = nobody) -> None:
         """Check that it is there."""
-        on_progress(progress.Progress(f"cluster {self.alias}", 0, 1))
+        watch(f"cluster {self.alias}", 0, 1)
         if not self.is_alive():
             raise BrokerError(f"nothing listens at {self.bootstrap_servers}, the existing cluster {self.alias}")
-        on_progress(progress.Progress(f"cluster {self.alias}", 1, 1))
+        watch(f"cluster {self.alias}", 1, 1)
 
     def stop(self) -> None:
         """Refuse."""

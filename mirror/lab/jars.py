@@ -24,9 +24,9 @@ from xml.etree import ElementTree as ET
 from xml.sax.saxutils import quoteattr
 
 from mirror import cache
-from mirror.lab import java, progress
+from mirror.lab import java
 from mirror.lab.errors import LabError
-from mirror.lab.progress import OnProgress, Progress
+from mirror.model.progress import Watch, nobody
 
 KAFKA_VERSION = "4.3.1"
 #: Names a file of Ivy settings of one's own, for a company's own repository.
@@ -209,7 +209,7 @@ def verify(directory: Path, jars: Sequence[Jar]) -> None:
             )
 
 
-def ensure(on_progress: OnProgress = progress.nobody, wanted: JarSet | None = None) -> Path:
+def ensure(watch: Watch = nobody, wanted: JarSet | None = None) -> Path:
     """Return the directory with Kafka's jars, fetching them if they are not in the user's cache yet.
 
     Those of labs, unless others are ``wanted``.
@@ -228,7 +228,7 @@ def ensure(on_progress: OnProgress = progress.nobody, wanted: JarSet | None = No
     try:
         with cache.exclusive(directory.with_name(f"{directory.name}.lock")):
             if not _is_complete(directory, wanted):  # another process may have been quicker
-                _fill(directory, wanted, on_progress)
+                _fill(directory, wanted, watch)
     except OSError as problem:
         raise JarsUnavailable(
             f"cannot keep Kafka's jars in {directory}: {problem.strerror or problem}; nothing was installed. Make room "
@@ -243,10 +243,10 @@ def _is_complete(directory: Path, wanted: JarSet) -> bool:
     return marker.exists() and marker.read_text("utf-8") == wanted.lock.read_text("utf-8")
 
 
-def _fill(directory: Path, wanted: JarSet, on_progress: OnProgress) -> None:
+def _fill(directory: Path, wanted: JarSet, watch: Watch) -> None:
     jars = locked(wanted)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.") as scratch:
-        arrived = _run_ivy(wanted.version, [jar.coordinates for jar in jars], Path(scratch), on_progress)
+        arrived = _run_ivy(wanted.version, [jar.coordinates for jar in jars], Path(scratch), watch)
         verify(arrived, jars)
         (arrived / wanted.lock.name).write_bytes(wanted.lock.read_bytes())
         if directory.exists():
@@ -258,7 +258,7 @@ def _run_ivy(
     version: str,
     coordinates: Sequence[str],
     scratch: Path,
-    on_progress: OnProgress = progress.nobody,
+    watch: Watch = nobody,
     *,
     transitive: bool = False,
 ) -> Path:
@@ -284,7 +284,7 @@ def _run_ivy(
                 break
             output += chunk
             if not transitive:
-                on_progress(Progress(what, min(count_steps(output), total - 1), total))
+                watch(what, min(count_steps(output), total - 1), total)
         if not heard:
             ivy.kill()
     if not heard or ivy.returncode != 0:
@@ -294,7 +294,7 @@ def _run_ivy(
             'proxy set JAVA_TOOL_OPTIONS="-Dhttps.proxyHost=... -Dhttps.proxyPort=...", or point '
             f"{SETTINGS_VARIABLE} at Ivy settings of your own, or copy {cache.directory()} from a machine that has them"
         )
-    on_progress(Progress(what, total, total))
+    watch(what, total, total)
     return retrieve
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mirror.lab import processes, progress
+from mirror.lab import processes
 from mirror.lab import runtime as kafka_runtime
 from mirror.lab.processes import ManagedProcess
-from mirror.lab.progress import OnProgress
+from mirror.model.progress import Watch, nobody
 
 # Keys that a properties file must set on clusters of fewer than three brokers; for the last two only Java asks.
 REPLICATION_FACTORS = (
@@ -37,7 +37,7 @@ def start(
     clusters: Sequence[str] = (),
     owner_pid: int | None = None,
     log_level: str = "INFO",
-    on_progress: OnProgress = progress.nobody,
+    watch: Watch = nobody,
 ) -> ManagedProcess:
     """Start ``connect-mirror-maker.sh``'s program on a properties file; it is running, not yet mirroring.
 
@@ -60,7 +60,7 @@ def start(
         with a message that says what to do.
     """
     near = ["--clusters", *clusters] if clusters else []
-    command = kafka_runtime.prepare(on_progress).command(
+    command = kafka_runtime.prepare(watch).command(
         "org.apache.kafka.connect.mirror.MirrorMaker",
         [str(properties.absolute()), *near],
         heap_megabytes=HEAP_MEGABYTES,

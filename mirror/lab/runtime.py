@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mirror.lab import jars, java, progress
+from mirror.lab import jars, java
 from mirror.lab.jars import JarSet
 from mirror.lab.java import Java
-from mirror.lab.progress import OnProgress
+from mirror.model.progress import Watch, nobody
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.xml")
 
@@ -74,7 +74,7 @@ class KafkaRuntime:
         ]
 
 
-def prepare(on_progress: OnProgress = progress.nobody, wanted: JarSet | None = None) -> KafkaRuntime:
+def prepare(watch: Watch = nobody, wanted: JarSet | None = None) -> KafkaRuntime:
     """Return the runtime, fetching the jars the first time: those of labs, unless others are ``wanted``.
 
     Raises
@@ -82,4 +82,4 @@ def prepare(on_progress: OnProgress = progress.nobody, wanted: JarSet | None = N
     JavaMissing, JarsUnavailable
         with a message that says what to do.
     """
-    return KafkaRuntime(java.find(), jars.ensure(on_progress, wanted))
+    return KafkaRuntime(java.find(), jars.ensure(watch, wanted))

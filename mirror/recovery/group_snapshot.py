@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from mirror.atomic_file import write_new
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings
 from mirror.evidence.digests import seal_of_text
-from mirror.evidence.facts import FactError, Facts, Json
+from mirror.evidence.facts import FactError, Json, plain_object
 from mirror.evidence.run_directory import read_json
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
@@ -66,19 +68,7 @@ class GroupSnapshot:
         content: dict[str, Json] = {
             "kind": _KIND,
             "version": _VERSION,
-            "flow": str(self.flow),
-            "cluster_id": self.cluster_id,
-            "positions": [
-                {
-                    "group": each.group,
-                    "topic": each.partition.topic,
-                    "topic_id": each.topic_id,
-                    "partition": each.partition.partition,
-                    "before": _as_json(each.before),
-                    "after": _as_json(each.after),
-                }
-                for each in self.positions
-            ],
+            **plain_object(_KeptSnapshot(str(self.flow), self.cluster_id, tuple(map(_Kept.of, self.positions)))),
         }
         content["digest"] = _digest_of(content)
         try:
@@ -115,14 +105,13 @@ class GroupSnapshot:
             told = "was changed since it was written; to put back some groups alone, name them by --groups"
             raise ConfigError(path, None, None, told)
         try:
-            if "positions" not in content:
-                raise FactError(f"{content.where}.positions: expected a list of objects")
-            found = tuple(map(_saved, content.objects("positions")))
+            kept = content.read(_KeptSnapshot)
+            found = tuple(each.read() for each in kept.positions)
             twice = [key for key, count in Counter((each.group, each.partition) for each in found).items() if count > 1]
             if twice:
                 group, partition = twice[0]
                 raise FactError(f"{content.where} has two positions of group {group} in {partition}")
-            return cls(Flow.parse(content.text("flow")), content.text("cluster_id"), found)
+            return cls(Flow.parse(kept.flow), kept.cluster_id, found)
         except ValueError as error:
             raise ConfigError(path, None, None, f"is not as a move of groups has written it: {error}") from None
 
@@ -317,26 +306,56 @@ def _digest_of(content: Mapping[str, Json]) -> str:
     return seal_of_text(json.dumps({**content, "digest": None}, sort_keys=True))
 
 
-def _as_json(position: GroupPosition | None) -> dict[str, Json] | None:
-    return None if position is None else {"position": position.position, "metadata": position.metadata}
+_Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
-def _saved(content: Facts) -> SavedPosition:
-    return SavedPosition(
-        content.text("group"),
-        TopicPartition(content.text("topic"), _number(content, "partition")),
-        content.text("topic_id"),
-        _position(content.object("before")) if "before" in content else None,
-        _position(content.object("after")),
-    )
+@dataclass(frozen=True, slots=True)
+class _KeptPosition:
+    """A position in the file."""
+
+    position: _Number
+    metadata: str
+
+    @classmethod
+    def of(cls, found: GroupPosition) -> _KeptPosition:
+        return cls(found.position, found.metadata)
+
+    def read(self) -> GroupPosition:
+        return GroupPosition(self.position, self.metadata)
 
 
-def _position(content: Facts) -> GroupPosition:
-    return GroupPosition(_number(content, "position"), content.text("metadata"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """A saved position in the file."""
+
+    group: str
+    topic: str
+    topic_id: str
+    partition: _Number
+    before: _KeptPosition | None = None
+    after: _KeptPosition
+
+    @classmethod
+    def of(cls, saved: SavedPosition) -> _Kept:
+        return cls(
+            group=saved.group,
+            topic=saved.partition.topic,
+            topic_id=saved.topic_id,
+            partition=saved.partition.partition,
+            before=None if saved.before is None else _KeptPosition.of(saved.before),
+            after=_KeptPosition.of(saved.after),
+        )
+
+    def read(self) -> SavedPosition:
+        at = TopicPartition(self.topic, self.partition)
+        before = None if self.before is None else self.before.read()
+        return SavedPosition(self.group, at, self.topic_id, before, self.after.read())
 
 
-def _number(content: Facts, key: str) -> int:
-    value = content.integer(key)
-    if value < 0:
-        raise FactError(f"{content.where}.{key}: no offset or number below 0: {value}")
-    return value
+@dataclass(frozen=True, slots=True)
+class _KeptSnapshot:
+    """A snapshot in the file, but for what says that it is one."""
+
+    flow: str
+    cluster_id: str
+    positions: tuple[_Kept, ...]

@@ -17,6 +17,16 @@ from mirror.recovery.step_facts import positions_in, rows_in
 
 
 @dataclass(frozen=True, slots=True)
+class _Translated:
+    """A position that was translated, as the entry tells it."""
+
+    group: str
+    topic: str
+    partition: int
+    upstream: int
+
+
+@dataclass(frozen=True, slots=True)
 class JournalFacts:
     """A run along a flow; ``entries`` are those of its journal."""
 
@@ -67,9 +77,9 @@ class JournalFacts:
         if applied is None:
             return []
         upstream: dict[str, dict[TopicPartition, int]] = {}
-        for each in Facts(applied.facts, str(Event.OFFSETS_APPLIED)).objects("translated"):
-            partition = TopicPartition(each.text("topic"), each.integer("partition"))
-            upstream.setdefault(each.text("group"), {})[partition] = each.integer("upstream")
+        translated = Facts(applied.facts, str(Event.OFFSETS_APPLIED)).get("translated", tuple[_Translated, ...])
+        for each in translated or ():
+            upstream.setdefault(each.group, {})[TopicPartition(each.topic, each.partition)] = each.upstream
         known = applied.at_ms if known_by_ms is None else known_by_ms
         return [GroupMove(group, self.flow.source, self.flow.target, found, known) for group, found in upstream.items()]
 

@@ -21,7 +21,7 @@ import socket
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -161,14 +161,23 @@ def read_run(path: Path) -> Mapping[str, str]:
     """
     directory = RunDirectory(path.absolute())
     try:
-        content = read_json(directory.run_json)
-        found = {name: content.text(name) for name in ("procedure", "flow", "mode", "groups", "run")}
-        # Not in what earlier versions have begun, which denied nothing.
-        found["fence"] = content.text("fence") if "fence" in content else _NO
+        found: dict[str, str] = asdict(read_json(directory.run_json).read(_Begun))
     except (FactError, OSError) as error:
         told = f"is not the directory of a failover, a failback or a migration: {error}"
         raise ConfigError(path, None, "--run-directory", told) from None
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What ``run.json`` says of a run; earlier versions denied nothing, and did not say so."""
+
+    procedure: str
+    flow: str
+    mode: str
+    groups: str
+    run: str
+    fence: str = _NO
 
 
 def is_fencing(found: Mapping[str, str]) -> bool:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from mirror import tables, terminal
 from mirror.definition_files import DefinitionRefused
+from mirror.display import display_for
 from mirror.evidence.facts import FactError
 from mirror.evidence.refusal import Refused
 from mirror.evidence.verdict_styles import VERDICT_STYLES
@@ -110,7 +111,6 @@ def run(
 ) -> None:
     """Run scenarios and judge them; the last line printed is the path of the report."""
     from mirror.scenario.declaration import Replicator
-    from mirror.scenario.display import display_for
     from mirror.scenario.files import SCENARIOS
     from mirror.scenario.page import write_page
     from mirror.scenario.report import write_report
@@ -134,8 +134,8 @@ def run(
             raise Refused(f"{name} is not for {replicator}: see `mirror scenario show {name}`")
         series = Series(resume.absolute()) if resume else Series.create(runs_directory, name.replace(",", "-")[:60])
     console.print(f"series {series.path}", soft_wrap=True, markup=False, highlight=False)
-    with _refusing(), sigterm_interrupts(), display_for(console, wanted) as tell:
-        outcomes = run_series(series, wanted, parallel=parallel, tell=tell)
+    with _refusing(), sigterm_interrupts(), display_for(console) as display:
+        outcomes = run_series(series, wanted, parallel=parallel, display=display)
     lines = summarise(outcomes)
     console.print(_results(lines, console.width))
     for line in lines:

@@ -17,29 +17,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirror.evidence.journal import Journal
+from mirror.evidence.run_directory import RunFiles
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder:
-    """The paths of one run."""
-
-    path: Path
+class RunFolder(RunFiles):
+    """The paths of one run of a scenario."""
 
     @property
     def plan(self) -> Path:
         """Return the file of the plan."""
         return self.path / "plan.json"
-
-    @property
-    def journal(self) -> Journal:
-        """Return the journal, to append to and to read."""
-        return Journal(self.path / "journal.jsonl")
-
-    @property
-    def seal(self) -> Path:
-        """Return the file that says where the journal ended."""
-        return self.path / "seal.json"
 
     @property
     def properties(self) -> Path:
@@ -50,21 +38,6 @@ class RunFolder:
     def direct(self) -> Path:
         """Return the file that leads around the links."""
         return self.path / "direct.properties"
-
-    @property
-    def ledger(self) -> Path:
-        """Return the folder of the ledger."""
-        return self.path / "ledger"
-
-    @property
-    def logs(self) -> Path:
-        """Return the folder of processes and their logs."""
-        return self.path / "logs"
-
-    @property
-    def lab(self) -> Path:
-        """Return the folder of the clusters."""
-        return self.path / "lab"
 
     @property
     def proof(self) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.evidence.statistics import Distribution
+from mirror.evidence.statistics import Spread
 from mirror.proof.findings import Era
 from mirror.scenario.declaration import Replicator, Tolerated
 from mirror.scenario.summary import Line
@@ -27,7 +27,7 @@ def figures(line: Line) -> tuple[str, ...]:
 
 def links(line: Line) -> str:
     """Return how long each link of the recovery time took at the median; nothing where nobody failed over."""
-    return ", ".join(f"{name} {found.median.value:,.1f} s" for name, found in line.rto_links)
+    return ", ".join(f"{name} {found.median:,.1f} s" for name, found in line.rto_links)
 
 
 def conditions(tolerated: Tolerated) -> str:
@@ -42,19 +42,9 @@ def conditions(tolerated: Tolerated) -> str:
     return "".join(f", {each}" for each in told)
 
 
-def spread(found: Distribution | None, unit: str = "", digits: int = 1) -> str:
-    """Return a median, and with more than one run the interval around it and the worst."""
-    if found is None:
-        return NOT_MEASURED
-    interval = found.median
-    middle, low, high, worst = (
-        f"{each:,.{digits}f}" for each in (interval.value, interval.low, interval.high, found.worst)
-    )
-    if found.count == 1:
-        return f"{middle}{unit}"
-    if middle == low == high == worst:
-        return f"{middle}{unit} in each run"
-    return f"{middle}{unit} [{low}, {high}], worst {worst}"
+def spread(found: Spread | None, unit: str = "", digits: int = 1) -> str:
+    """Return a median, and where runs differ the smallest and the largest."""
+    return NOT_MEASURED if found is None else found.told(lambda value: f"{value:,.{digits}f}") + unit
 
 
 def read_again(line: Line) -> str:
@@ -67,11 +57,8 @@ def skipped(line: Line) -> str:
     return spread(line.skipped, digits=0) + _forecast(line.forecast_skipped)
 
 
-def _forecast(found: Distribution | None, limit: str = "") -> str:
-    if found is None:
-        return ""
-    middle, worst = f"{found.median.value:,.0f}", f"{found.worst:,.0f}"
-    return f" (forecast: {limit}{middle}{'' if worst == middle else f', worst {worst}'})"
+def _forecast(found: Spread | None, limit: str = "") -> str:
+    return "" if found is None else f" (forecast: {limit}{spread(found, digits=0)})"
 
 
 def anomalies(line: Line) -> str:

@@ -293,7 +293,7 @@ def figures_of(found: Found, evidence: ScenarioEvidence) -> Figures:
         rpo_records=found.rpo.records if found.rpo else None,
         rpo_seconds=found.rpo.seconds if found.rpo else None,
         rto_seconds=evidence.recovery.seconds if evidence.recovery else None,
-        rto_links=tuple((link.name, link.seconds) for link in evidence.recovery.links) if evidence.recovery else (),
+        rto_links=evidence.recovery.links if evidence.recovery else (),
         transactions=found.transactions.whole + found.transactions.torn if found.transactions else None,
         torn_transactions=found.transactions.torn if found.transactions else None,
         groups=tuple(_group_figures(found.groups, evidence.readings, evidence.forecasts)) if found.groups else (),
@@ -462,6 +462,7 @@ def _group_figures(
     delivery: Delivery, readings: Sequence[GroupReading], forecasts: Mapping[str, Forecast]
 ) -> Iterable[GroupFigures]:
     for group in dict.fromkeys(reading.group for reading in readings):
+        forecast = forecasts.get(group)
 
         def total(anomaly: Anomaly, of: str = group) -> int:
             return sum(each.count for each in delivery.findings if each.group == of and each.anomaly is anomaly)
@@ -472,5 +473,6 @@ def _group_figures(
             total(Anomaly.REDELIVERED),
             total(Anomaly.LOST),
             total(Anomaly.UNSEEN),
-            forecasts.get(group),
+            forecast_redelivered=forecast.read_again if forecast else None,
+            forecast_skipped=forecast.skipped if forecast else None,
         )

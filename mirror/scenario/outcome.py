@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from mirror.evidence.facts import Facts
+from mirror.evidence.facts import Facts, Json, plain_object
+from mirror.model.failover_instants import RtoLink
 from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict
 from mirror.scenario.declaration import Judged, Replicator
@@ -18,7 +18,7 @@ Anomalies = Mapping[str, int]
 class GroupFigures:
     """What one group was handed: records it was to read, and how many went wrong.
 
-    ``forecast`` is what was said of that just before the disaster; None where nothing was.
+    What was said of that just before the disaster is its forecast; None where nothing was.
     """
 
     group: str
@@ -26,7 +26,13 @@ class GroupFigures:
     redelivered: int
     skipped: int
     unseen: int
-    forecast: Forecast | None = None
+    forecast_redelivered: int | None = None
+    forecast_skipped: int | None = None
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """What was said of it."""
+        return None if self.forecast_skipped is None else Forecast(self.forecast_skipped, self.forecast_redelivered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Figures:
     rpo_records, rpo_seconds, rto_seconds
         what the disaster cost.
     rto_links
-        seconds by the name of the link, in order.
+        in order.
     transactions, torn_transactions
         committed ones, and those of which a copy holds a part.
     """
@@ -58,7 +64,7 @@ class Figures:
     rpo_records: int | None = None
     rpo_seconds: float | None = None
     rto_seconds: float | None = None
-    rto_links: tuple[tuple[str, float | None], ...] = ()
+    rto_links: tuple[RtoLink, ...] = ()
     transactions: int | None = None
     torn_transactions: int | None = None
     groups: tuple[GroupFigures, ...] = ()
@@ -106,11 +112,11 @@ class RunOutcome:
     replicator: Replicator
     seed: int
     verdict: Verdict
+    must_fail: bool = field(default=False, kw_only=True)
     reasons: tuple[str, ...]
+    beside: tuple[str, ...] = field(default=(), kw_only=True)
+    seconds: float = field(default=0.0, kw_only=True)
     figures: Figures = Figures()
-    seconds: float = 0.0
-    must_fail: bool = False
-    beside: tuple[str, ...] = ()
 
     @property
     def is_as_expected(self) -> bool:
@@ -127,43 +133,11 @@ class RunOutcome:
         """What tells it from other runs of a series."""
         return self.scenario, self.replicator, self.seed
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the form of ``verdict.json``."""
-        figures = self.figures
-        return {
-            "scenario": self.scenario,
-            "replicator": self.replicator.value,
-            "seed": self.seed,
-            "verdict": self.verdict.value,
-            "must_fail": self.must_fail,
-            "reasons": list(self.reasons),
-            "beside": list(self.beside),
-            "seconds": self.seconds,
-            "acked": figures.acked,
-            "anomalies": {where.value: dict(found) for where, found in figures.anomalies.items()},
-            "told_losses": figures.told_losses,
-            "silent_losses": figures.silent_losses,
-            "tail": figures.tail,
-            "uncopied": figures.uncopied,
-            "rpo_records": figures.rpo_records,
-            "rpo_seconds": figures.rpo_seconds,
-            "rto_seconds": figures.rto_seconds,
-            "rto_links": [{"name": name, "seconds": seconds} for name, seconds in figures.rto_links],
-            "transactions": figures.transactions,
-            "torn_transactions": figures.torn_transactions,
-            "groups": [
-                {
-                    "group": group.group,
-                    "records": group.records,
-                    "redelivered": group.redelivered,
-                    "skipped": group.skipped,
-                    "unseen": group.unseen,
-                    "forecast_redelivered": group.forecast.read_again if group.forecast else None,
-                    "forecast_skipped": group.forecast.skipped if group.forecast else None,
-                }
-                for group in figures.groups
-            ],
-        }
+    def as_json(self) -> dict[str, Json]:
+        """Return the form of ``verdict.json``: figures stand beside the rest."""
+        document = plain_object(self)
+        document.pop("figures")
+        return document | plain_object(self.figures)
 
     @classmethod
     def from_json(cls, document: Facts) -> RunOutcome:
@@ -174,37 +148,7 @@ class RunOutcome:
         FactError
             naming the file and key, if it is not one.
         """
-        found = document.object("anomalies")
-        return cls(
-            scenario=document.text("scenario"),
-            replicator=Replicator(document.text("replicator")),
-            seed=document.integer("seed"),
-            verdict=Verdict(document.text("verdict")),
-            must_fail=document.flag("must_fail"),
-            reasons=document.texts("reasons"),
-            beside=document.texts("beside"),
-            seconds=document.number("seconds"),
-            figures=Figures(
-                acked=document.integer("acked"),
-                anomalies={
-                    Judged(where): {name: found.object(where).integer(name) for name in found.object(where).values}
-                    for where in found.values
-                },
-                told_losses=document.integer("told_losses"),
-                silent_losses=document.integer("silent_losses"),
-                tail=document.integer("tail"),
-                uncopied=document.integer("uncopied"),
-                rpo_records=document.optional_integer("rpo_records"),
-                rpo_seconds=document.optional_number("rpo_seconds"),
-                rto_seconds=document.optional_number("rto_seconds"),
-                rto_links=tuple(
-                    (link.text("name"), link.optional_number("seconds")) for link in document.objects("rto_links")
-                ),
-                transactions=document.optional_integer("transactions"),
-                torn_transactions=document.optional_integer("torn_transactions"),
-                groups=tuple(_group(each) for each in document.objects("groups")),
-            ),
-        )
+        return replace(document.read(cls), figures=document.read(Figures))
 
 
 def unknown(
@@ -212,15 +156,3 @@ def unknown(
 ) -> RunOutcome:
     """Return the outcome of a run that proves nothing, and why."""
     return RunOutcome(scenario, replicator, seed, Verdict.UNKNOWN, tuple(reasons), seconds=seconds, must_fail=must_fail)
-
-
-def _group(facts: Facts) -> GroupFigures:
-    skipped = facts.optional_integer("forecast_skipped")
-    return GroupFigures(
-        facts.text("group"),
-        facts.integer("records"),
-        facts.integer("redelivered"),
-        facts.integer("skipped"),
-        facts.integer("unseen"),
-        None if skipped is None else Forecast(skipped, facts.optional_integer("forecast_redelivered")),
-    )

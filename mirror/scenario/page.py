@@ -29,7 +29,8 @@ the offsets, and *silent* when nobody does. *Read again* and *skipped* are recor
 them just before the disaster from the exact positions, which this engine alone keeps: all that a group may have read
 and not committed by then. What it reads in the moment between comes on top. What groups of this engine read again from
 before where they were moved from, or although they had committed it longer before the fault than the RPO promises, is
-*rewound*: a failure. Java MirrorMaker 2 promises no bound, so its groups are only counted.
+*rewound*: a failure. Java MirrorMaker 2 promises no bound, so its groups are only counted. A figure of several runs is
+the median, with [the smallest, the largest] behind it where they differ.
 
 """
 _COLUMNS = ("", "verdict", "runs", "acked", *formatting.FIGURES)

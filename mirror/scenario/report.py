@@ -43,7 +43,7 @@ def render(name: str, scenarios: Sequence[Scenario], outcomes: Sequence[RunOutco
             lines=lines,
             outcomes=outcomes,
             scenarios={scenario.name: scenario for scenario in scenarios},
-            picture=picture("series", "What went wrong", comparison_plot(lines), comparison_plot(lines, narrow=True)),
+            picture=picture("series", "What went wrong", comparison_plot(lines)),
             words=formatting,
             environment=describe_environment(),
             written_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",

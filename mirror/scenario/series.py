@@ -17,13 +17,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from mirror.display import Display
 from mirror.evidence.facts import FactError, Facts
-from mirror.evidence.run_directory import read_json, write_json
+from mirror.evidence.run_directory import new_folder, read_json, write_json
 from mirror.evidence.seals import is_finished, seals, touched, with_end
+from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
+from mirror.model.verdict import Verdict
 from mirror.scenario.declaration import Replicator, Scenario
 from mirror.scenario.disks import PRIVATE_MOUNTS
 from mirror.scenario.folder import RunFolder
@@ -46,15 +51,6 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What one run is at; with ``outcome`` it is over."""
-
-    wanted: Wanted
-    doing: str
-    outcome: RunOutcome | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Series:
     """The directory of a series."""
 
@@ -63,18 +59,7 @@ class Series:
     @classmethod
     def create(cls, runs: Path, name: str) -> Series:
         """Make ``runs/<utc>-scenario-<name>/``, with ``-2``, ``-3``, ... where that is there already."""
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        runs.mkdir(parents=True, exist_ok=True)
-        attempt = 1
-        while True:
-            more = "" if attempt == 1 else f"-{attempt}"
-            path = runs.absolute() / f"{stamp}-scenario-{name}{more}"
-            try:
-                path.mkdir()
-            except FileExistsError:
-                attempt += 1
-            else:
-                return cls(path)
+        return cls(new_folder(runs, f"scenario-{name}", datetime.now(UTC)))
 
     @property
     def settings(self) -> Path:
@@ -131,18 +116,17 @@ def wanted_runs(
     )
 
 
-def run_series(
-    series: Series, wanted: Sequence[Wanted], *, parallel: int, tell: Callable[[Progress], None]
-) -> tuple[RunOutcome, ...]:
+def run_series(series: Series, wanted: Sequence[Wanted], *, parallel: int, display: Display) -> tuple[RunOutcome, ...]:
     """Perform the runs that have no verdict yet, so many side by side; return all outcomes, in the order of ``wanted``.
 
     One that is UNKNOWN proves nothing and is performed again. What a run that was interrupted has left behind is moved
-    aside. ``tell`` is called from several threads.
+    aside.
     """
+    display.count("series", len(wanted))
     outcomes = {each.plan.name: found for each in wanted if (found := series.outcome(each.plan)) and found.is_proof}
     for each in wanted:
         if each.plan.name in outcomes:
-            tell(Progress(each, "done before", outcomes[each.plan.name]))
+            _show_end(display, outcomes[each.plan.name], each, "done before")
     left = [each for each in wanted if each.plan.name not in outcomes]
     judges = _start_judges(series) if left else None
     try:
@@ -151,7 +135,7 @@ def run_series(
             names = {}
             try:
                 for each in left:
-                    future = pool.submit(_perform, series, each, tell)
+                    future = pool.submit(_shown, series, each, display)
                     running.add(future)
                     names[future] = each.plan.name
                 while running:
@@ -182,8 +166,8 @@ def read_results(path: Path) -> tuple[RunOutcome, ...]:
     FactError
         naming the file, if it is none.
     """
-    document: Facts = read_json(path)
-    return tuple(RunOutcome.from_json(each) for each in document.objects("runs"))
+    runs = read_json(path).get("runs", list[dict[str, Any]]) or ()
+    return tuple(RunOutcome.from_json(Facts(each, f"{path.name} runs[{at}]")) for at, each in enumerate(runs))
 
 
 def _problems(folder: RunFolder) -> list[str]:
@@ -209,7 +193,18 @@ def _address(series: Series) -> Path:
     return series.logs / "judges-address.txt"
 
 
-def _perform(series: Series, wanted: Wanted, tell: Callable[[Progress], None]) -> RunOutcome:
+def _shown(series: Series, wanted: Wanted, display: Display) -> RunOutcome:
+    outcome = _perform(series, wanted, partial(display.at, wanted.plan.name))
+    _show_end(display, outcome, wanted, f"{outcome.seconds:.0f} s")
+    return outcome
+
+
+def _show_end(display: Display, outcome: RunOutcome, wanted: Wanted, how: str) -> None:
+    style = VERDICT_STYLES[Verdict.PASS if outcome.is_as_expected else outcome.verdict]
+    display.end(wanted.plan.name, (outcome.verdict.value, style), (f", {how}", "dim"))
+
+
+def _perform(series: Series, wanted: Wanted, tell: Callable[[str], None]) -> RunOutcome:
     plan, folder = wanted.plan, series.folder(wanted.plan)
     _set_aside(folder.path)
     argv = [sys.executable, "-m", "mirror.scenario.perform", str(wanted.file), plan.replicator.value, str(plan.seed)]
@@ -226,32 +221,27 @@ def _perform(series: Series, wanted: Wanted, tell: Callable[[Progress], None]) -
         latest = process.log_tail(1)
         if latest != said:
             said = latest
-            tell(Progress(wanted, latest))
+            tell(latest)
         return not alive
 
     try:
         wait_until(is_over, f"{plan.name} to end", timeout_seconds=_LONGEST_RUN_SECONDS)
     except WaitTimeout as late:
         processes.end([process], timeout_seconds=_STOP_SECONDS)
-        return _told(tell, wanted, _unknown(wanted, str(late)))
+        return _unknown(wanted, str(late))
     try:
         outcome = series.outcome(plan)
     except FactError as problem:
-        return _told(tell, wanted, _unknown(wanted, str(problem)))
+        return _unknown(wanted, str(problem))
     if outcome is None:
         tail = process.log_tail(3).replace("\n", " / ")
         outcome = _unknown(wanted, f"the run ended without a verdict; it said last: {tail}")
-    return _told(tell, wanted, outcome)
+    return outcome
 
 
 def _unknown(wanted: Wanted, reason: str) -> RunOutcome:
     plan, scenario = wanted.plan, wanted.scenario
     return unknown(scenario.name, plan.replicator, plan.seed, [reason], must_fail=scenario.must_fail)
-
-
-def _told(tell: Callable[[Progress], None], wanted: Wanted, outcome: RunOutcome) -> RunOutcome:
-    tell(Progress(wanted, "done", outcome))
-    return outcome
 
 
 def _set_aside(path: Path) -> None:

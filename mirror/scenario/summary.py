@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mirror.evidence.statistics import Distribution, Interval, distribution, wilson
+from mirror.evidence.statistics import Share, Spread, spread, wilson
 from mirror.model.verdict import Verdict, worst
 from mirror.scenario.declaration import Judged, Replicator
 from mirror.scenario.outcome import Figures, RunOutcome
@@ -38,22 +38,22 @@ class Line:
     runs: int
     verdict: Verdict
     is_as_expected: bool
-    as_expected: Interval | None
+    as_expected: Share | None
     acked: int
     anomalies: tuple[tuple[str, int], ...]
     silent: int
     told: int
     torn: int | None
-    redelivered: Distribution | None
-    skipped: Distribution | None
-    forecast_redelivered: Distribution | None
-    forecast_skipped: Distribution | None
-    rpo_seconds: Distribution | None
-    rpo_records: Distribution | None
-    rto_seconds: Distribution | None
+    redelivered: Spread | None
+    skipped: Spread | None
+    forecast_redelivered: Spread | None
+    forecast_skipped: Spread | None
+    rpo_seconds: Spread | None
+    rpo_records: Spread | None
+    rto_seconds: Spread | None
     reasons: tuple[str, ...]
     beside: tuple[str, ...] = ()
-    rto_links: tuple[tuple[str, Distribution], ...] = ()
+    rto_links: tuple[tuple[str, Spread], ...] = ()
 
     @property
     def wrong_records(self) -> int:
@@ -89,23 +89,23 @@ def _line(scenario: str, replicator: Replicator, runs: Sequence[RunOutcome]) -> 
         silent=sum(each.silent_losses for each in figures),
         told=sum(each.told_losses for each in figures),
         torn=sum(torn) if torn else None,
-        redelivered=distribution([each.redelivered for each in figures if each.groups]),
-        skipped=distribution([each.skipped for each in figures if each.groups]),
-        forecast_redelivered=distribution([each.read_again for each in said if each.read_again is not None]),
-        forecast_skipped=distribution([each.skipped for each in said]),
-        rpo_seconds=distribution([each.rpo_seconds for each in figures if each.rpo_seconds is not None]),
-        rpo_records=distribution([each.rpo_records for each in figures if each.rpo_records is not None]),
-        rto_seconds=distribution([each.rto_seconds for each in figures if each.rto_seconds is not None]),
+        redelivered=spread(each.redelivered for each in figures if each.groups),
+        skipped=spread(each.skipped for each in figures if each.groups),
+        forecast_redelivered=spread(each.read_again for each in said),
+        forecast_skipped=spread(each.skipped for each in said),
+        rpo_seconds=spread(each.rpo_seconds for each in figures),
+        rpo_records=spread(each.rpo_records for each in figures),
+        rto_seconds=spread(each.rto_seconds for each in figures),
         reasons=tuple(dict.fromkeys(reason for run in runs for reason in run.reasons)),
         beside=tuple(dict.fromkeys(reason for run in runs for reason in run.beside)),
         rto_links=tuple(_links(figures)),
     )
 
 
-def _links(figures: Sequence[Figures]) -> Iterator[tuple[str, Distribution]]:
+def _links(figures: Sequence[Figures]) -> Iterator[tuple[str, Spread]]:
     """Return how long each link took, over the runs whose chain is whole."""
-    whole = [dict(each.rto_links) for each in figures if each.rto_seconds is not None]
+    whole = [{link.name: link.seconds for link in each.rto_links} for each in figures if each.rto_seconds is not None]
     for name in whole[0] if whole else ():
-        found = distribution([seconds for each in whole if (seconds := each.get(name)) is not None])
+        found = spread(each.get(name) for each in whole)
         if found is not None:
             yield name, found

@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from mirror.lab.bench import figures
-from mirror.lab.bench.contenders import Contender
+from mirror.bench import figures
+from mirror.bench.contenders import Contender
 
 SECONDS = 400.0
 COPIED = {figures.RATE, figures.CPU_PER_GB}

@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": {"cache", "no_spark", "executor_archive", "spark_conf"},
     "model": set(),
     "parts": {"model"},
-    "wait_lines": {"waiting", "model"},
+    "display": {"waiting", "terminal", "escaping"},
     "config": {"model"},
     "kafka": {"clock", "model", "config", "waiting"},
     # The library for applications: no engine behind it, and nothing a replicator needs.
@@ -45,7 +45,7 @@ MAY_IMPORT |= {
 MAY_IMPORT["copier"] |= {"clock", "spark_conf"}
 MAY_IMPORT["control"] |= {"same_offsets"}
 MAY_IMPORT["copier"] |= {"same_offsets"}
-MAY_IMPORT["lab"] |= {"atomic_file", "signals", "tables", "terminal"}
+MAY_IMPORT["lab"] |= {"atomic_file", "display", "signals", "tables", "terminal"}
 MAY_IMPORT["engine"] = {
     "clock",
     "spark",
@@ -83,6 +83,7 @@ UPPER_ROOMS = (
     "lab_applications",
     "drill",
     "scenario",
+    "bench",
     "history",
     "monitoring",
     "commands",
@@ -106,6 +107,7 @@ MAY_IMPORT["recovery"] = {
 }
 MAY_IMPORT["lab_applications"] = {"lab", "recovery"}
 MAY_IMPORT["drill"] = {
+    "display",
     "asking",
     "terminal",
     "spark",
@@ -125,6 +127,7 @@ MAY_IMPORT["drill"] = {
     "recovery",
 }
 MAY_IMPORT["scenario"] = {
+    "display",
     "lab_applications",
     "signals",
     "waiting",
@@ -141,15 +144,27 @@ MAY_IMPORT["scenario"] = {
     "definition_files",
     "recovery",
 }
+MAY_IMPORT["bench"] = {
+    "display",
+    "evidence",
+    "kafka",
+    "lab",
+    "model",
+    "config",
+    "signals",
+    "tables",
+    "terminal",
+    "waiting",
+}
 MAY_IMPORT["history"] = {"parts", "model", "config", "kafka", "control", "evidence"}
 MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "history", "recovery"}
-MAY_IMPORT["cli"] = {"background_process", "extras", "lab", "drill", "scenario", "commands"}
+MAY_IMPORT["cli"] = {"background_process", "bench", "extras", "lab", "drill", "scenario", "commands"}
 MAY_IMPORT["commands"] = {
     "asking",
     "spark_conf",
     "history",
     "monitoring",
-    "wait_lines",
+    "display",
     "waiting",
     "legacy",
     "signals",
@@ -170,7 +185,11 @@ MAY_IMPORT["__main__"] = {"cli"}
 # Who may import a client of an outside system; every other room is refused.
 ONLY_IN: dict[str, set[str]] = {
     "kafka": {"kafka"},  # kafka-python: security and protocol are mapped once
-    "confluent_kafka": {"lab", "legacy"},  # it plays the applications, and the members of MirrorMaker 1's group
+    "confluent_kafka": {
+        "bench",
+        "lab",
+        "legacy",
+    },  # it plays the applications, and the members of MirrorMaker 1's group
     "pyspark": {"spark", "copier", "proof", "history"},
     "prometheus_client": {"monitoring"},
 }

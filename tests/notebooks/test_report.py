@@ -12,7 +12,8 @@ import pytest
 from mirror.drill.report import render_report, summarise, write_report
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.plots import PALETTE, RunFigure, lag_plot, rto_chain_plot, svg, timeline_marks, timeline_plot
+from mirror.evidence.pictures import PALETTE, RunFigure, svg
+from mirror.evidence.plots import lag_plot, rto_chain_plot, timeline_marks, timeline_plot
 from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.run_evidence import Evidence, read_evidence
 from mirror.model.verdict import Verdict
@@ -77,13 +78,14 @@ def test_links_lead_to_files_of_the_run(html: str, runs: dict[str, RunDirectory]
     assert "notebooks/40_failover_drill.ipynb" in links
 
 
-def test_pictures_have_ids_of_their_own_and_colours_of_the_page(html: str) -> None:
+def test_pictures_have_ids_and_colours_of_their_own_and_a_value_for_light_and_dark(html: str) -> None:
     ids = Page(html).ids
+    pictures = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
 
     assert len(ids) == len(set(ids))
-    assert [
-        colour for colour in PALETTE.values() if colour in "".join(re.findall(r"<svg.*?</svg>", html, re.DOTALL))
-    ] == []
+    drawn = [re.sub(r"<style>.*?</style>", "", each) for each in pictures]
+    assert [colour for colour in PALETTE.values() if any(colour in each for each in drawn)] == []
+    assert all(each.count("--fault:") == 2 and "@media(prefers-color-scheme:dark)" in each for each in pictures)
 
 
 def test_a_passed_drill_says_what_it_cost(evidence: Evidence, html: str) -> None:
@@ -149,7 +151,7 @@ def test_a_figure_shows_itself_in_a_notebook(evidence: Evidence) -> None:
 
 def test_the_fault_is_shaded_wherever_time_is_drawn(evidence: Evidence) -> None:
     for figure in (timeline_plot(evidence), lag_plot(evidence, "east->west"), lag_plot(evidence, "west->east")):
-        assert PALETTE["fault"] in svg(figure)
+        assert "var(--fault)" in svg(figure)
 
 
 def test_marks_are_numbered_in_the_order_of_time(evidence: Evidence) -> None:

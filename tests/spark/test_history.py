@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mirror.drill.steps import lag_analysis
-from mirror.evidence.plots import svg
+from mirror.evidence.pictures import svg
 from mirror.evidence.refusal import Refused
 from mirror.history import analysis
 from mirror.history.analysis import Findings, analyse, span_of

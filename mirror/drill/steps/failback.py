@@ -15,6 +15,7 @@ from mirror.drill.steps.failover import applications_after, copy_routes, event, 
 from mirror.drill.steps.phases import Phases
 from mirror.drill.steps.resumption import done
 from mirror.drill.steps.stage import JUDGES, LAG_SAMPLER, REPLICATOR, DrillStage
+from mirror.evidence.facts import plain_object
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_evidence import read_settings
@@ -237,7 +238,7 @@ def conclude(
     )
     totals = logs.totals
     facts = (
-        failback.as_facts()
+        plain_object(failback)
         | phases.facts()
         | {
             "totals": Totals(
@@ -251,15 +252,12 @@ def conclude(
                 reordered=totals[Anomaly.REORDERED],
                 altered=totals[Anomaly.ALTERED],
                 indeterminate=account.indeterminate_found + account.indeterminate_absent,
-            ).as_facts(),
+            ),
             "findings": [
-                finding.as_facts()
-                for finding in (
-                    *(one for comparison in comparisons.values() for one in verification.differences(comparison)),
-                    *(_unsettled(account)),
-                    *located(logs),
-                    *located(groups),
-                )
+                *(one for comparison in comparisons.values() for one in verification.differences(comparison)),
+                *_unsettled(account),
+                *located(logs),
+                *located(groups),
             ],
         }
     )

@@ -267,8 +267,8 @@ def conclude(
                 duplicated=totals[Anomaly.DUPLICATED],
                 reordered=totals[Anomaly.REORDERED],
                 altered=totals[Anomaly.ALTERED],
-            ).as_facts(),
-            "findings": [finding.as_facts() for finding in located(judgement.delivery)],
+            ),
+            "findings": located(judgement.delivery),
         }
     )
     verdict = worst([judgement.delivery.verdict, *(result.verdict for result in results)])

@@ -10,7 +10,7 @@ import pandas as pd
 
 from mirror.control.gaps import iso_time
 from mirror.drill.notebook_display import Sentences, style_outputs
-from mirror.evidence.plots import RunFigure
+from mirror.evidence.pictures import RunFigure
 from mirror.evidence.refusal import Refused
 from mirror.history import analysis, plots
 from mirror.history.analysis import Findings, span_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Self
 
 from mirror.evidence.run_directory import RunDirectory, read_json, write_json
@@ -45,9 +45,8 @@ class Layout:
         """
         if not run.practice.exists():
             return cls()
-        found = read_json(run.practice)
-        return cls(found.text("active"), found.text("standby"), found.texts("topics"), found.texts("groups"))
+        return read_json(run.practice).read(cls)
 
     def save(self, run: RunDirectory) -> None:
         """Put it on record."""
-        write_json(run.practice, asdict(self))
+        write_json(run.practice, self)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID
 
 from mirror import terminal
+from mirror.display import display_for
 from mirror.drill.steps import practice
 from mirror.drill.steps.flow_in_use import FlowInUse
 from mirror.evidence.journal import Event
@@ -27,7 +27,7 @@ STEP = "test_failover"
 
 def clusters(used: FlowInUse) -> pd.DataFrame:
     """Return a row for each end of the flow."""
-    return pd.DataFrame([each.as_facts() for each in _clusters(used)])
+    return pd.DataFrame(_clusters(used))
 
 
 def plan(used: FlowInUse, positions: str) -> RehearsalPlan:
@@ -50,17 +50,8 @@ def carry_out(used: FlowInUse, planned: RehearsalPlan, records: int, seconds: fl
     shadows = list(planned.shadows.values())
     undo = f"mirror rehearse {used.settings.path} --flow {planned.settings.flow} --clean"
     used.run.journal.append(Event.ACTION, step=STEP, facts={"shadow_groups": shadows, "undo": undo})
-    with Progress(
-        terminal.progress_text(), BarColumn(), MofNCompleteColumn(), console=terminal.console(), transient=True
-    ) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def watch(doing: str, done: int, total: int) -> None:
-            if doing not in tasks:
-                tasks[doing] = bars.add_task(doing, total=total)
-            bars.update(tasks[doing], completed=done, total=total)
-
-        found = rehearse(used.settings, planned, ReadLimits(records=records, seconds=seconds), watch=watch)
+    with display_for(terminal.console(), brief=True) as display:
+        found = rehearse(used.settings, planned, ReadLimits(records=records, seconds=seconds), watch=display.watch)
     deleted = [each.item for each in found.deleted if not each.problem]
     used.run.journal.append(Event.ACTION, step=STEP, facts={"shadow_groups_deleted": deleted})
     return found
@@ -90,7 +81,7 @@ def conclude(used: FlowInUse, found: Rehearsal, first_record_seconds: float) -> 
     ]
     verdict = worst([found.verdict, *([Verdict.FAIL] if slow else ())])
     facts: Factual = {
-        "clusters": [each.as_facts() for each in _clusters(used)],
+        "clusters": _clusters(used),
         "flow": str(used.chosen.flow),
         "rehearsal": found.plan.stamp,
         "positions_from": found.plan.taken_from.value,
@@ -102,7 +93,7 @@ def conclude(used: FlowInUse, found: Rehearsal, first_record_seconds: float) -> 
                 partition=each.plan.target.partition,
                 record_offset=each.first,
                 note=f"group {each.plan.group}: {'; '.join(each.reasons)}",
-            ).as_facts()
+            )
             for each in found.partitions
             if each.verdict is Verdict.FAIL
         ],

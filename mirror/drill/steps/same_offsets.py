@@ -21,7 +21,7 @@ from mirror.control.plan import plan_flow
 from mirror.drill.live import show_waits
 from mirror.drill.notebook_display import Sentences, style_outputs
 from mirror.drill.same_offsets_plots import Lies, LogPicture, offsets_plot, picture_of
-from mirror.evidence.plots import RunFigure
+from mirror.evidence.pictures import RunFigure
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic

@@ -95,6 +95,6 @@ def conclude(stage: DrillStage, comparison: Equivalence) -> None:
     facts: Factual = {
         "compared_records": sum(pair.records for pair in comparison.partitions),
         "partitions_compared": len(comparison.partitions),
-        "findings": [finding.as_facts() for finding in differences(comparison)],
+        "findings": differences(comparison),
     }
     stage.conclude(Outcome(STEP, comparison.verdict, facts, reasons(comparison, stage.forward)))

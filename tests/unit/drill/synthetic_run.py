@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 
 from mirror.evidence.digests import seal_of
-from mirror.evidence.facts import Json
+from mirror.evidence.facts import Json, plain_object
 from mirror.evidence.journal import Event, Journal
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory, write_json
@@ -233,10 +233,10 @@ class SyntheticRun:
         )
         facts = {
             **failover.as_facts(),
-            "totals": Totals(acked=97_004, mirrored=76_418, stranded=sum(STRANDED)).as_facts(),
+            "totals": Totals(acked=97_004, mirrored=76_418, stranded=sum(STRANDED)),
             "findings": [
-                Finding("stranded", "orders", 0, 12_905, "load-1", 6_411, "key customer-0417").as_facts(),
-                Finding("stranded", "orders", 2, 12_979, "load-2", 6_398, "key customer-0033").as_facts(),
+                Finding("stranded", "orders", 0, 12_905, "load-1", 6_411, "key customer-0417"),
+                Finding("stranded", "orders", 2, 12_979, "load-2", 6_398, "key customer-0033"),
             ],
         }
         self._end(name, 78.3, Outcome(name, Verdict.PASS, facts, ("west took over within its objectives",)))
@@ -309,9 +309,9 @@ class SyntheticRun:
             for index in range(lost)
         ]
         facts: dict[str, Json] = {
-            **account.as_facts(),
-            "totals": totals.as_facts(),
-            "findings": [finding.as_facts() for finding in findings],
+            **plain_object(account),
+            "totals": totals,
+            "findings": list(findings),
         }
         reasons = ("every acknowledged record is accounted for",) if not lost else (f"{lost} records are lost",)
         outcome = Outcome(name, Verdict.FAIL if lost else Verdict.PASS, facts, reasons)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mirror.drill.judgement import judge
-from mirror.evidence.facts import Facts, Json
+from mirror.evidence.facts import Facts, Json, plain_object
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
@@ -48,7 +48,7 @@ def change(run: RunDirectory, step: str, edit: Callable[[dict[str, Json]], objec
     """Have a step say other facts, and whoever runs it end the run after that."""
     document = json.loads(run.outcome_path(step).read_text())
     edit(document["facts"])
-    run.write_outcome(Outcome.from_json(Facts(document, step)))
+    run.write_outcome(Facts(document, step).read(Outcome))
     seal_end(run.seal, run.journal.append(Event.RUN_FINISHED))
 
 
@@ -61,7 +61,7 @@ def test_a_drill_in_order_passes(run: RunDirectory) -> None:
 
 def test_a_step_that_did_not_pass_and_does_not_say_why_counts(run: RunDirectory) -> None:
     document = json.loads(run.outcome_path("failback").read_text())
-    run.write_outcome(Outcome.from_json(Facts(document | {"verdict": "UNKNOWN", "reasons": []}, "failback")))
+    run.write_outcome(Facts(document | {"verdict": "UNKNOWN", "reasons": []}, "failback").read(Outcome))
     seal_end(run.seal, run.journal.append(Event.RUN_FINISHED))
 
     judgement = judge(read_evidence(run))
@@ -207,20 +207,20 @@ def test_a_run_whose_journal_has_no_end_is_not_a_pass(tmp_path: Path) -> None:
         (
             "failover_drill",
             lambda facts: facts["rpo"].pop("bytes"),
-            "facts.rpo.bytes: expected a whole number, it is missing",
+            "facts.rpo: Object missing required field `bytes`",
         ),
         (
             "failover_drill",
             lambda facts: facts["rto_chain"][2].update(seconds="1"),
-            "facts.rto_chain[2].seconds: expected a number",
+            "facts.rto_chain[2].seconds: Expected `float`",
         ),
         (
             "failover_drill",
             lambda facts: facts["rto_chain"][2].update(seconds=0.61),
             "facts.rto_chain: links of [2.13, 0.28, 0.61, 1.18, 0.87, 3.87] s, and the instants beside it give",
         ),
-        ("setup", lambda facts: facts.update(versions=["4.3.1"]), "facts.versions: expected an object"),
-        ("failback", lambda facts: facts["totals"].update(lost=-0.5), "facts.totals.lost: expected a whole number"),
+        ("setup", lambda facts: facts.update(versions=["4.3.1"]), "facts.versions: Expected `object`"),
+        ("failback", lambda facts: facts["totals"].update(lost=-0.5), "facts.totals.lost: Expected `int | null`"),
     ],
 )
 def test_facts_in_another_form_than_agreed_are_named_and_never_pass(
@@ -262,4 +262,4 @@ def test_what_the_steps_write_is_what_the_report_reads(run: RunDirectory) -> Non
     assert evidence.failback is not None
 
     assert Failover.from_facts(Facts(evidence.failover.as_facts(), "")) == evidence.failover
-    assert Failback.from_facts(Facts(evidence.failback.as_facts(), "")) == evidence.failback
+    assert Facts(plain_object(evidence.failback), "").read(Failback) == evidence.failback

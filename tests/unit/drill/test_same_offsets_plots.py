@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirror.drill.same_offsets_plots import Lies, Piece, offsets_plot, picture_of
-from mirror.evidence.plots import svg
+from mirror.evidence.pictures import svg
 
 
 def test_every_offset_of_a_log_is_told_once() -> None:

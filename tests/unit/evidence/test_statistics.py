@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.evidence.statistics import distribution, wilson
+from mirror.evidence.statistics import spread, wilson
 
 
 @pytest.mark.parametrize(
@@ -22,17 +22,18 @@ def test_wilson_intervals_are_those_of_the_textbook(successes: int, count: int, 
 
 
 @given(values=st.lists(st.floats(0, 1e6), min_size=1, max_size=12))
-def test_the_median_lies_in_its_interval_and_the_interval_among_the_values(values: list[float]) -> None:
-    found = distribution(values)
+def test_the_median_lies_between_the_smallest_and_the_largest(values: list[float]) -> None:
+    found = spread([*values, None])
 
     assert found is not None
-    assert min(values) <= found.median.low <= found.median.value <= found.median.high <= max(values) == found.worst
-    assert found == distribution(values)
+    assert min(values) == found.low <= found.median <= found.high == max(values)
 
 
-def test_of_one_run_the_interval_is_its_value_and_of_none_there_is_nothing() -> None:
-    found = distribution([4.0])
+def test_of_one_value_nothing_but_itself_is_told_and_of_none_there_is_nothing() -> None:
+    one, several = spread([4.0]), spread([7.0, 4.0, 5.0])
 
-    assert found is not None
-    assert (found.count, found.median.low, found.median.high) == (1, 4.0, 4.0)
-    assert distribution([]) is None
+    assert one is not None
+    assert one.told("{:.1f}".format) == "4.0"
+    assert several is not None
+    assert several.told("{:.1f}".format) == "5.0 [4.0, 7.0]"
+    assert spread([None]) is None

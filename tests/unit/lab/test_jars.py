@@ -12,7 +12,7 @@ import pytest
 
 from mirror.lab import jars
 from mirror.lab.jars import Jar, JarSet, JarsUnavailable
-from mirror.lab.progress import OnProgress
+from mirror.model.progress import Watch
 
 DIGEST = hashlib.sha256(b"jar").hexdigest()
 JAR = Jar("org.example", "thing", "1.0", DIGEST)
@@ -90,7 +90,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, byt
     lock.parent.mkdir()
     lock.write_text(jars.render_lock([JAR], []))
 
-    def deliver(version: str, coordinates: Sequence[str], scratch: Path, on_progress: OnProgress) -> Path:
+    def deliver(version: str, coordinates: Sequence[str], scratch: Path, watch: Watch) -> Path:
         directory = scratch / "jars"
         directory.mkdir()
         for name, data in contents.items():

@@ -113,15 +113,15 @@ def test_half_a_snapshot_is_none(cut: int, tmp_path_factory: pytest.TempPathFact
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"group": ["billing"]}, "expected a text, found ['billing']"),
-        ({"partition": -1}, "partition: no offset or number below 0: -1"),
-        ({"partition": 1.5}, "expected a whole number, found 1.5"),
-        ({"before": {"position": -5, "metadata": ""}}, "before.position: no offset or number below 0: -5"),
-        ({"before": {"position": 1.7, "metadata": ""}}, "expected a whole number, found 1.7"),
-        ({"before": 5}, "expected an object, found 5"),
-        ({"after": {"position": "40", "metadata": ""}}, "expected a whole number, found '40'"),
-        ({"after": {"position": float("inf"), "metadata": ""}}, "expected a whole number, found inf"),
-        ({"after": None}, "expected an object, found None"),
+        ({"group": ["billing"]}, "positions[0].group: Expected `str`, got `array`"),
+        ({"partition": -1}, "positions[0].partition: Expected `int` >= 0"),
+        ({"partition": 1.5}, "positions[0].partition: Expected `int`, got `float`"),
+        ({"before": {"position": -5, "metadata": ""}}, "before.position: Expected `int` >= 0"),
+        ({"before": {"position": 1.7, "metadata": ""}}, "before.position: Expected `int`, got `float`"),
+        ({"before": 5}, "before: Expected `object | null`, got `int`"),
+        ({"after": {"position": "40", "metadata": ""}}, "after.position: Expected `int`, got `str`"),
+        ({"after": {"position": float("inf"), "metadata": ""}}, "after.position: Expected `int`, got `float`"),
+        ({"after": None}, "after: Expected `object`, got `null`"),
     ],
 )
 def test_what_no_move_has_written_is_refused_with_its_place(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
@@ -146,7 +146,7 @@ def test_a_snapshot_that_was_changed_is_refused_whatever_was_changed(tmp_path: P
     assert "two positions of group billing in A.orders-3" in refused(tmp_path, twice)
     assert "version 2, and this program reads version 1" in refused(tmp_path, lambda each: each.update(version=2))
     assert "is no snapshot of groups" in refused(tmp_path, lambda each: each.update(kind="positions"))
-    assert "positions: expected a list of objects" in refused(
+    assert "positions: Expected `array`, got `null`" in refused(
         tmp_path, lambda each: each.update(positions=None, digest=None)
     )
 

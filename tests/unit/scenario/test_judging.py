@@ -190,7 +190,7 @@ def test_figures_keep_what_was_found_where() -> None:
     assert (figures.groups[0].records, figures.redelivered, figures.skipped) == (10, 4, 0)
     assert figures.rto_seconds == 6.0
     assert (figures.transactions, figures.torn_transactions) == (5, 2)
-    assert [name for name, _ in figures.rto_links][:2] == ["detected", "fenced"]
+    assert [link.name for link in figures.rto_links][:2] == ["detected", "fenced"]
 
 
 def test_the_account_of_a_failback_counts_a_way_forward_only_from_the_active_to_the_standby(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from mirror.display import Lines
 from mirror.evidence.facts import FactError
+from mirror.evidence.statistics import Spread
+from mirror.model.failover_instants import RtoLink
 from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict
 from mirror.scenario import formatting
@@ -16,7 +21,7 @@ from mirror.scenario.outcome import Figures, GroupFigures, RunOutcome, unknown
 from mirror.scenario.page import render as render_page
 from mirror.scenario.perform import finish
 from mirror.scenario.report import render
-from mirror.scenario.series import Progress, Series, read_results, run_series, wanted_runs, write_results
+from mirror.scenario.series import Series, read_results, run_series, wanted_runs, write_results
 from mirror.scenario.summary import summarise
 from tests.unit.scenario.builders import SMALL
 
@@ -27,10 +32,10 @@ FIGURES = Figures(
     rpo_seconds=0.5,
     rpo_records=7,
     rto_seconds=12.0,
-    rto_links=(("detected", 1.5), ("fenced", None)),
-    groups=(GroupFigures("billing", 900, 3, 1, 0, Forecast(0, 40)),),
+    rto_links=(RtoLink("detected", 1.5), RtoLink("fenced", None)),
+    groups=(GroupFigures("billing", 900, 3, 1, 0, 40, 0),),
 )
-RUN = RunOutcome("small", Replicator.MIRROR, 1, Verdict.PASS, (), FIGURES, 30.0)
+RUN = RunOutcome("small", Replicator.MIRROR, 1, Verdict.PASS, (), FIGURES, seconds=30.0)
 FAILED = replace(RUN, replicator=Replicator.MM2, verdict=Verdict.FAIL, reasons=("5 duplicated",))
 
 
@@ -52,7 +57,7 @@ def test_a_line_adds_up_its_runs_and_tells_the_copied_tail_from_what_is_wrong() 
 
     assert (line.runs, line.verdict, line.wrong_records, line.silent) == (2, Verdict.PASS, 10, 4)
     assert line.rto_seconds is not None
-    assert (line.rto_seconds.median.value, line.rto_seconds.worst) == (16.0, 20.0)
+    assert (line.rto_seconds.median, line.rto_seconds.high) == (16.0, 20.0)
     assert formatting.anomalies(line) == "10 duplicated, 14 stranded"
     assert formatting.losses(line) == "4 silent"
     assert formatting.verdict(line) == "PASS (2/2 as they should be, 95 % [0.34, 1.00])"
@@ -62,8 +67,7 @@ def test_a_run_that_proves_nothing_counts_as_a_run_and_not_as_figures() -> None:
     (line,) = summarise([RUN, replace(RUN, seed=2, verdict=Verdict.UNKNOWN, figures=Figures())])
 
     assert (line.verdict, line.is_as_expected, line.acked) == (Verdict.UNKNOWN, False, 1000)
-    assert line.rpo_seconds is not None
-    assert line.rpo_seconds.count == 1
+    assert line.rpo_seconds == Spread(0.5, 0.5, 0.5)
 
 
 def test_a_scenario_with_a_defect_has_done_its_job_when_it_fails() -> None:
@@ -81,8 +85,10 @@ def test_a_run_that_proves_nothing_is_never_as_expected() -> None:
 
 def test_what_was_forecast_of_all_groups_is_known_only_if_it_was_said_of_each() -> None:
     (told,) = FIGURES.groups
-    untold = replace(told, group="reports", forecast=None)
-    several = replace(FIGURES, groups=(told, replace(told, group="audits", forecast=Forecast(2, None))))
+    untold = replace(told, group="reports", forecast_skipped=None)
+    several = replace(
+        FIGURES, groups=(told, replace(told, group="audits", forecast_redelivered=None, forecast_skipped=2))
+    )
 
     assert FIGURES.forecast == Forecast(0, 40)
     assert several.forecast == Forecast(2, 40)
@@ -106,7 +112,7 @@ def test_the_report_and_the_page_show_both_replicators_and_escape_what_they_are_
 
 def test_the_page_shows_the_links_of_a_whole_chain_at_their_medians() -> None:
     def run(seed: int, detected: float, seconds: float | None = 9.0) -> RunOutcome:
-        links = (("detected", detected), ("fenced", None if seconds is None else 2.0))
+        links = (RtoLink("detected", detected), RtoLink("fenced", None if seconds is None else 2.0))
         return replace(RUN, seed=seed, figures=replace(FIGURES, rto_seconds=seconds, rto_links=links))
 
     (line,) = summarise([run(1, 1.0), run(2, 2.0), run(3, 7.0), run(4, 50.0, seconds=None)])
@@ -118,23 +124,27 @@ def test_the_page_shows_the_links_of_a_whole_chain_at_their_medians() -> None:
 
 def test_of_several_runs_the_worst_fact_stands_beside_the_worst_forecast() -> None:
     (group,) = RUN.figures.groups
-    more = replace(group, redelivered=50, forecast=Forecast(skipped=0, read_again=60))
+    more = replace(group, redelivered=50, forecast_redelivered=60)
     (line,) = summarise([RUN, replace(RUN, seed=2, figures=replace(RUN.figures, groups=(more,)))])
 
-    assert formatting.read_again(line) == "26 [3, 50], worst 50 (forecast: up to 50, worst 60)"
-    assert formatting.skipped(line) == "1 in each run (forecast: 0)"
+    assert formatting.read_again(line) == "26 [3, 50] (forecast: up to 50 [40, 60])"
+    assert formatting.skipped(line) == "1 (forecast: 0)"
 
 
 def test_a_series_that_is_taken_up_again_does_not_run_what_was_finished(tmp_path: Path) -> None:
-    series, told = Series(tmp_path), list[Progress]()
+    series, said = Series(tmp_path), io.StringIO()
     runs = wanted_runs([(Path("small.py"), SMALL)], list(Replicator), range(1, 3))
     for run, outcome in zip(runs, (RUN, FAILED), strict=False):
         series.folder(run.plan).path.mkdir()
         finish(series.folder(run.plan), outcome)
 
     assert [run.plan.name for run in runs] == ["small-mirror-1", "small-mm2-1", "small-mirror-2", "small-mm2-2"]
-    assert run_series(series, runs[:2], parallel=1, tell=told.append) == (RUN, FAILED)
-    assert [progress.doing for progress in told] == ["done before", "done before"]
+    assert run_series(series, runs[:2], parallel=1, display=Lines(Console(file=said))) == (RUN, FAILED)
+    assert said.getvalue().splitlines() == [
+        "series: 2",
+        "[small-mirror-1] PASS, done before",
+        "[small-mm2-1] FAIL, done before",
+    ]
     assert series.outcome(runs[2].plan) is None
 
 

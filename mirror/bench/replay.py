@@ -1,6 +1,6 @@
 """The floor of a copy: a bare producer that replays batches from memory and does nothing else.
 
-Run as ``python -m mirror.lab.bench.replay SOURCE TARGET TOPIC REMOTE PARTITIONS`` it reads all batches of TOPIC into
+Run as ``python -m mirror.bench.replay SOURCE TARGET TOPIC REMOTE PARTITIONS`` it reads all batches of TOPIC into
 memory, gives each the header it is to have on the target, and only then sends them. It ends when it is told to, so that
 what it used can be read.
 """

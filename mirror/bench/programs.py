@@ -7,9 +7,9 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
+from mirror.bench.contenders import Contender
+from mirror.bench.shapes import Codec
 from mirror.lab import mm2, processes
-from mirror.lab.bench.contenders import Contender
-from mirror.lab.bench.shapes import Codec
 from mirror.lab.clusters import LabCluster
 from mirror.lab.processes import ManagedProcess
 
@@ -69,6 +69,6 @@ def start_floor(
     name: str, source: LabCluster, target: LabCluster, topic: str, remote: str, partitions: int, directory: Path
 ) -> ManagedProcess:
     """Start the bare producer."""
-    command = [sys.executable, "-m", "mirror.lab.bench.replay", source.bootstrap_servers, target.bootstrap_servers]
+    command = [sys.executable, "-m", "mirror.bench.replay", source.bootstrap_servers, target.bootstrap_servers]
     command += [topic, remote, str(partitions)]
     return processes.start(directory, name, command, owner_pid=os.getpid())

@@ -12,7 +12,7 @@ from typing import Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from mirror.lab.bench.figures import Latencies
+from mirror.bench.figures import Latencies
 from mirror.lab.errors import LabError
 from mirror.waiting import WaitTimeout, wait_until
 

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Set
+from collections.abc import Generator, Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mirror.bench.contenders import Contender, order
+from mirror.bench.cores import SHARED, Cores, kept_to
+from mirror.bench.figures import RATE, Run, Sample, copy_figures, latency_figures
+from mirror.bench.fill import fill
+from mirror.bench.latency import LatencyMeter, Route
+from mirror.bench.process_tree import ProcessTree
+from mirror.bench.programs import properties_text, start_floor, start_replicator
+from mirror.bench.replay import read_raw, replay
+from mirror.bench.shapes import Shape
 from mirror.config.settings import ClusterSettings
+from mirror.display import Display
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.problems import KafkaProblem
 from mirror.lab import clusters
-from mirror.lab.bench.contenders import Contender, order
-from mirror.lab.bench.cores import SHARED, Cores, kept_to
-from mirror.lab.bench.figures import Run, Sample, copy_figures, latency_figures
-from mirror.lab.bench.fill import fill
-from mirror.lab.bench.latency import LatencyMeter, Route
-from mirror.lab.bench.process_tree import ProcessTree
-from mirror.lab.bench.programs import properties_text, start_floor, start_replicator
-from mirror.lab.bench.replay import read_raw, replay
-from mirror.lab.bench.shapes import Shape
 from mirror.lab.clusters import LabCluster
 from mirror.lab.errors import LabError
 from mirror.lab.processes import ManagedProcess
-from mirror.lab.progress import OnProgress, Progress
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
-
-Tell = Callable[[str], None]
 
 _TOPIC = "bench"
 _WARM_TOPIC = "warm-up"
@@ -81,15 +79,15 @@ class BenchPlan:
             yield from ((number, contender) for contender in order(number, able))
 
 
-def run_bench(plan: BenchPlan, directory: Path, tell: Tell, on_progress: OnProgress) -> Generator[Run]:
+def run_bench(plan: BenchPlan, directory: Path, display: Display) -> Generator[Run]:
     """Yield what each turn came to; whatever happens, everything that was started is ended and data are removed.
 
     Parameters
     ----------
     directory
         empty or not there yet; properties files and logs stay in it.
-    tell
-        is given a line for people whenever something changes.
+    display
+        shows each turn: what it is at, and what came of it.
 
     Raises
     ------
@@ -97,11 +95,10 @@ def run_bench(plan: BenchPlan, directory: Path, tell: Tell, on_progress: OnProgr
         with a message that says what did not work; what was yielded before stands.
     """
     directory = directory.absolute()
-    with kept_to(plan.cores.others), _cluster(directory, _SOURCE, tell) as source:
-        _fill(source, plan.shape, tell, on_progress)
+    with kept_to(plan.cores.others), _cluster(directory, _SOURCE, display) as source:
+        _fill(source, plan.shape, display)
         for number, contender in plan.turns():
-            bench = _Turn(plan, directory, source, contender, number, tell, on_progress)
-            yield bench.run()
+            yield _Turn(plan, directory, source, contender, number, display).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +110,15 @@ class _Turn:
     source: LabCluster
     contender: Contender
     round: int
-    tell: Tell
-    on_progress: OnProgress
+    display: Display
 
     @property
     def _name(self) -> str:
         return f"{self.contender}-{self.round}"
+
+    @property
+    def _title(self) -> str:
+        return f"{self.contender}, round {self.round}"
 
     @property
     def _latency_topic(self) -> str:
@@ -127,17 +127,19 @@ class _Turn:
 
     def run(self) -> Run:
         """Measure it."""
-        self._say("begins")
+        self._at("starting")
         if self.plan.measures_latency and self.contender.has_latency:
             _create(self.source, self._latency_topic, self.plan.shape.partitions)
         if self.contender is Contender.NO_MIRROR:
             load_average = os.getloadavg()[0]
             figures = self._latency(self.source.bootstrap_servers, self._latency_topic, None)
         else:
-            with _cluster(self.directory, f"west-{self._name}", self.tell, self.plan.cores.target) as target:
+            with _cluster(self.directory, f"west-{self._name}", self.display, self.plan.cores.target) as target:
                 self._warm(target)
                 load_average = os.getloadavg()[0]
                 figures = self._measure(target)
+        rate = figures.get(RATE)
+        self.display.end(self._title, "done" if rate is None else f"{rate:,.0f} records/s")
         return Run(self.contender, self.round, load_average, figures)
 
     def _warm(self, target: LabCluster) -> None:
@@ -184,7 +186,6 @@ class _Turn:
                 figures = copy_figures(
                     self._watch(process, tree, began, admin, remote), shape.records, shape.record_bytes, self.contender
                 )
-                self._say(f"{figures['records_per_second']:,.0f} records/s")
                 if self.plan.measures_latency and self.contender.has_latency:
                     copy = self.contender.copy_of(self._latency_topic, _SOURCE)
                     self._await_topic(admin, copy, process)
@@ -212,7 +213,7 @@ class _Turn:
                 raise BenchFailed(f"{process.name} ended during the copy; its last lines:\n{process.log_tail()}")
             copied = _records_in(admin, remote, shape.partitions)
             samples.append(Sample(time.monotonic() - began, copied, *tree.look()))
-            self.on_progress(Progress(f"{self._name}: copying", copied, shape.records))
+            self._at("copying", copied, shape.records)
             return copied
 
         allowed = _START_SECONDS + shape.records / _SLOWEST_RECORDS_PER_SECOND
@@ -246,22 +247,21 @@ class _Turn:
         with LatencyMeter(route) as meter:
             meter.until_something_arrives()
             for done, rate in enumerate(self.plan.rates):
-                self.on_progress(Progress(f"{self._name}: latency", done, len(self.plan.rates)))
+                self._at(f"latency at {rate:,} records/s", done, len(self.plan.rates))
                 cpu, began = tree.look()[0] if tree else 0.0, time.monotonic()
                 measured = meter.measure(rate, seconds, seconds / 4)
                 if tree is not None:
                     used = (tree.look()[0] - cpu) / (time.monotonic() - began)
                     measured = replace(measured, cpu_percent=100 * used)
                 figures |= latency_figures(measured)
-            self.on_progress(Progress(f"{self._name}: latency", len(self.plan.rates), len(self.plan.rates)))
         return figures
 
-    def _say(self, what: str) -> None:
-        self.tell(f"{self.contender}, round {self.round}: {what}")
+    def _at(self, doing: str, done: int = 0, total: int | None = None) -> None:
+        self.display.at(self._title, doing, done, total)
 
 
 @contextmanager
-def _cluster(directory: Path, alias: str, tell: Tell, cores: Set[int] = frozenset()) -> Iterator[LabCluster]:
+def _cluster(directory: Path, alias: str, display: Display, cores: Set[int] = frozenset()) -> Iterator[LabCluster]:
     """Have a fresh single-broker cluster while inside; it stays on ``cores``, if any are given."""
     try:
         with kept_to(cores):
@@ -274,7 +274,7 @@ def _cluster(directory: Path, alias: str, tell: Tell, cores: Set[int] = frozense
         yield cluster
     finally:
         for problem in cluster.shut_down():
-            tell(problem)
+            display.say((problem, "red"))
         cluster.discard()
 
 
@@ -301,16 +301,16 @@ def _create(cluster: LabCluster, topic: str, partitions: int) -> None:
             raise BenchFailed(f"{partition} on {cluster.alias}: {problem}")
 
 
-def _fill(source: LabCluster, shape: Shape, tell: Tell, on_progress: OnProgress) -> None:
+def _fill(source: LabCluster, shape: Shape, display: Display) -> None:
     """Make the topic and its records, and see that all are there."""
     _create(source, _TOPIC, shape.partitions)
     began = time.monotonic()
-    fill(source.bootstrap_servers, _TOPIC, shape, on_progress)
+    fill(source.bootstrap_servers, _TOPIC, shape, display.watch)
     with _connect(source) as admin:
         there = _records_in(admin, _TOPIC, shape.partitions)
     if there != shape.records:
         raise BenchFailed(f"{_TOPIC} on {source.alias} holds {there} records instead of {shape.records}")
-    tell(f"filled {shape.records:,} records ({shape}) in {time.monotonic() - began:.1f} s")
+    display.say(f"filled {shape.records:,} records ({shape}) in {time.monotonic() - began:.1f} s")
 
 
 def _records_in(admin: Cluster, topic: str, partitions: int) -> int:

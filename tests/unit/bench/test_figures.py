@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.lab.bench import figures
-from mirror.lab.bench.contenders import Contender
-from mirror.lab.bench.figures import (
+from mirror.bench import figures
+from mirror.bench.contenders import Contender
+from mirror.bench.figures import (
     Latencies,
     NotMeasurable,
     Run,
     Sample,
-    Spread,
     as_json,
     copy_figures,
     latency_figures,
+    of_contender,
     percentile,
     ratios,
-    spread,
 )
+from mirror.evidence.statistics import Spread, spread
 
 MB = 1_000_000
 MIRROR, MM2, FLOOR = Contender.MIRROR, Contender.MM2, Contender.FLOOR
@@ -107,10 +107,10 @@ def test_a_percentile_is_the_smallest_value_with_so_many_at_or_below_it(values: 
 def test_rounds_are_summed_up_by_their_smallest_middle_and_largest() -> None:
     runs = [run(MM2, number, rate) for number, rate in enumerate((500.0, 90.0, 100.0), 1)]
     runs += [run(MIRROR, number, rate) for number, rate in enumerate((400.0, 200.0), 1)]
-    assert spread(runs, MM2, figures.RATE) == Spread(90.0, 100.0, 500.0)
-    assert spread(runs, MIRROR, figures.RATE) == Spread(200.0, 300.0, 400.0)
-    assert spread(runs, FLOOR, figures.RATE) is None
-    assert spread(runs, MM2, figures.MEMORY) is None
+    assert spread(of_contender(runs, MM2, figures.RATE)) == Spread(90.0, 100.0, 500.0)
+    assert spread(of_contender(runs, MIRROR, figures.RATE)) == Spread(200.0, 300.0, 400.0)
+    assert of_contender(runs, FLOOR, figures.RATE) == ()
+    assert of_contender(runs, MM2, figures.MEMORY) == ()
 
 
 def test_a_ratio_compares_what_was_measured_in_the_same_round() -> None:

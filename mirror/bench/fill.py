@@ -7,10 +7,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from mirror.lab.bench.shapes import Shape
+from mirror.bench.shapes import Shape
 from mirror.lab.errors import LabError
-from mirror.lab.progress import OnProgress, Progress
 from mirror.lab.workload import Workload, planned_records
+from mirror.model.progress import Watch
 
 _LARGEST_REQUEST_BYTES = 1_048_588
 # Only what is full goes out: nothing is to be sent because it has waited.
@@ -27,7 +27,7 @@ class FillFailed(LabError):
     """Not every record was acknowledged."""
 
 
-def fill(bootstrap_servers: str, topic: str, shape: Shape, on_progress: OnProgress) -> None:
+def fill(bootstrap_servers: str, topic: str, shape: Shape, watch: Watch) -> None:
     """Produce the records of ``shape``, a batch to each partition in turn; values compress to about a half.
 
     Raises
@@ -72,9 +72,9 @@ def fill(bootstrap_servers: str, topic: str, shape: Shape, on_progress: OnProgre
                 producer.poll(0.05)
         if number % _TELL_EVERY == 0:
             producer.poll(0)
-            on_progress(Progress(what, number, shape.records))
+            watch(what, number, shape.records)
     left = producer.flush(_FLUSH_SECONDS)
     if problems or left:
         reason = problems[0] if problems else f"{left} records were not acknowledged within {_FLUSH_SECONDS:.0f} s"
         raise FillFailed(f"{what} at {bootstrap_servers} failed: {reason}")
-    on_progress(Progress(what, shape.records, shape.records))
+    watch(what, shape.records, shape.records)

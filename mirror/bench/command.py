@@ -14,13 +14,13 @@ import psutil
 import typer
 
 from mirror import terminal
+from mirror.bench.contenders import USUAL, parse_contenders
+from mirror.bench.cores import plan_cores, present_cores
+from mirror.bench.figures import Run, as_json
+from mirror.bench.shapes import Codec, Shape, matrix, plan_shape
+from mirror.bench.tables import copy_table, latency_table, matrix_table
+from mirror.display import display_for
 from mirror.kafka.problems import ClusterError
-from mirror.lab.bench.contenders import USUAL, parse_contenders
-from mirror.lab.bench.cores import plan_cores, present_cores
-from mirror.lab.bench.display import Display
-from mirror.lab.bench.figures import Run, as_json
-from mirror.lab.bench.shapes import Codec, Shape, matrix, plan_shape
-from mirror.lab.bench.tables import copy_table, latency_table, matrix_table
 from mirror.lab.errors import BadRequest, LabError
 from mirror.model.counts import counted
 from mirror.signals import sigterm_interrupts
@@ -70,7 +70,7 @@ def bench(
 ) -> None:
     """Measure this engine against Java MirrorMaker 2 and a bare producer on practice clusters."""
     # Other commands need neither a producer nor pictures.
-    from mirror.lab.bench.run import BenchPlan, run_bench
+    from mirror.bench.run import BenchPlan, run_bench
 
     told = terminal.console(stderr=True, highlight=False, soft_wrap=True)
     try:
@@ -90,16 +90,15 @@ def bench(
     own_directory.mkdir(parents=True, exist_ok=True)
     measured: _Measured = []
     status = 0
-    with sigterm_interrupts(), Display(told, sum(len(list(plan.turns())) for plan in plans)) as display:
+    with sigterm_interrupts(), display_for(told) as display:
+        display.count("turns", sum(len(list(plan.turns())) for plan in plans))
         try:
             for number, plan in enumerate(plans):
                 runs: list[Run] = []
                 measured.append((plan.shape, runs))
                 home = own_directory / f"shape-{number}" if many else own_directory
-                with closing(run_bench(plan, home, display.tell, display.on_progress)) as turns:
-                    for run in turns:
-                        runs.append(run)
-                        display.turn_ended()
+                with closing(run_bench(plan, home, display)) as turns:
+                    runs.extend(turns)
         except (LabError, ClusterError) as problem:
             told.print(str(problem), style="red", markup=False)
             status = _COULD_NOT_START
@@ -134,7 +133,7 @@ def _said_of(target_cores: int) -> str:
 
 def _report(measured: _Measured, rates: Sequence[int], home: Path, json_file: Path | None, how: str) -> None:
     """Write everything down, draw it, and print tables."""
-    from mirror.lab.bench import chart
+    from mirror.bench import chart
 
     text = json.dumps(document(measured), indent=2) + "\n"
     for path in filter(None, (home / "bench.json", json_file)):
@@ -146,14 +145,14 @@ def _report(measured: _Measured, rates: Sequence[int], home: Path, json_file: Pa
     if many:
         title = f"mirror as multiples of the others, {how}"
         rows = chart.rows_of_shapes(measured)
-        out.print(matrix_table(title, measured))
+        out.print(matrix_table(title, measured, out.width))
     else:
         ((shape, runs),) = measured
         title = f"{shape.records:,} records: {shape}, {how}"
         rows = chart.rows_of_figures(runs, rates)
-        out.print(copy_table(title, runs))
+        out.print(copy_table(title, runs, out.width))
         for rate in rates:
-            out.print(latency_table(runs, rate))
+            out.print(latency_table(runs, rate, out.width))
     if rows:
         chart.save(rows, title, home / "bench.svg")
     out.print(f"figures and logs: {home}", soft_wrap=True, highlight=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
 from typing import Any
 
-from mirror.lab.bench.contenders import Contender
+from mirror.bench.contenders import Contender
+from mirror.evidence.statistics import spread
 from mirror.lab.errors import LabError
 
 RATE = "records_per_second"
@@ -83,15 +83,6 @@ class Run:
     figures: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The smallest, the middle and the largest of several values."""
-
-    low: float
-    median: float
-    high: float
-
-
 def copy_figures(samples: Sequence[Sample], records: int, record_bytes: int, contender: Contender) -> dict[str, float]:
     """Return what a copy of ``records`` records of ``record_bytes`` bytes took.
 
@@ -153,15 +144,9 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
-def spread_of(values: Iterable[float]) -> Spread | None:
-    """Return the spread of values, None of none."""
-    ordered = sorted(values)
-    return Spread(ordered[0], median(ordered), ordered[-1]) if ordered else None
-
-
-def spread(runs: Iterable[Run], contender: Contender, key: str) -> Spread | None:
-    """Return the spread of a figure over a contender's rounds; None when it has no such figure."""
-    return spread_of(run.figures[key] for run in runs if run.contender is contender and key in run.figures)
+def of_contender(runs: Iterable[Run], contender: Contender, key: str) -> tuple[float, ...]:
+    """Return a figure of a contender, of each round in which it has it."""
+    return tuple(run.figures[key] for run in runs if run.contender is contender and key in run.figures)
 
 
 def ratios(runs: Iterable[Run], ours: Contender, theirs: Contender, key: str) -> tuple[float, ...]:
@@ -199,13 +184,12 @@ def as_json(runs: Sequence[Run]) -> dict[str, Any]:
     compared: dict[str, dict[str, Any]] = {}
     for contender in who:
         for key in keys_of(runs):
-            found = spread(runs, contender, key)
+            found = spread(of_contender(runs, contender, key))
             if found is not None:
                 spreads.setdefault(contender.value, {})[key] = asdict(found)
             multiples = ratios(runs, Contender.MIRROR, contender, key)
-            if multiples and contender is not Contender.MIRROR:
-                between = spread_of(multiples)
-                assert between is not None
+            between = spread(multiples)
+            if between is not None and contender is not Contender.MIRROR:
                 name = f"{Contender.MIRROR}/{contender}"
                 compared.setdefault(name, {})[key] = {"rounds": list(multiples), **asdict(between)}
     return {

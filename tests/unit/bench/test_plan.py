@@ -8,14 +8,14 @@ from typing import cast
 
 import pytest
 
+from mirror.bench.command import parse_rates
+from mirror.bench.contenders import Contender, order, parse_contenders
+from mirror.bench.cores import SHARED, Cores, plan_cores
+from mirror.bench.programs import properties_text
+from mirror.bench.replay import REQUEST_BYTES, compose
+from mirror.bench.run import BenchPlan
+from mirror.bench.shapes import Codec, Shape, matrix, plan_shape
 from mirror.config.resolving import load
-from mirror.lab.bench.command import parse_rates
-from mirror.lab.bench.contenders import Contender, order, parse_contenders
-from mirror.lab.bench.cores import SHARED, Cores, plan_cores
-from mirror.lab.bench.programs import properties_text
-from mirror.lab.bench.replay import REQUEST_BYTES, compose
-from mirror.lab.bench.run import BenchPlan
-from mirror.lab.bench.shapes import Codec, Shape, matrix, plan_shape
 from mirror.lab.clusters import LabCluster
 from mirror.lab.errors import BadRequest
 from mirror.model.partition import TopicPartition
