@@ -35,7 +35,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord, epoch_of, stamped, term_of
 from mirror.model.state_values import chunk_record
-from mirror.waiting import WaitTimeout, wait_until
+from mirror.waiting import last_seen
 
 _REPLICATION_SECONDS = 0.5
 # So much of a tail is matched before others are looked at again.
@@ -455,15 +455,12 @@ def _replicated(target: ClusterLinks, written: dict[TopicPartition, int]) -> dic
     def look() -> dict[TopicPartition, int]:
         return target.ask(lambda channel: channel.find_offsets(written, LATEST))[0]
 
-    try:
-        return wait_until(
-            look,
-            "replication of what was written",
-            timeout_seconds=_REPLICATION_SECONDS,
-            until=lambda seen: all(seen.get(partition, end) >= end for partition, end in written.items()),
-        )
-    except WaitTimeout:
-        return look()
+    return last_seen(
+        look,
+        "replication of what was written",
+        timeout_seconds=_REPLICATION_SECONDS,
+        until=lambda seen: all(seen.get(partition, end) >= end for partition, end in written.items()),
+    )
 
 
 def always() -> None:

@@ -37,7 +37,7 @@ from mirror.kafka.security import arguments_of
 from mirror.kafka.versions import INIT_PRODUCER_ID, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Versions
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition, by_topic
-from mirror.waiting import WaitTimeout, wait_until
+from mirror.waiting import last_seen
 
 EARLIEST, LATEST = -2, -1
 T = TypeVar("T")
@@ -199,15 +199,12 @@ class Channel:
             if no broker can be reached.
         """
         wanted = list(partitions)
-        try:
-            return wait_until(
-                lambda: self.find_offsets(wanted, at, view),
-                f"the leaders of {self.alias}",
-                timeout_seconds=_ELECTION_SECONDS,
-                until=lambda answer: not any(_is_election(problem) for problem in answer[1].values()),
-            )
-        except WaitTimeout:
-            return self.find_offsets(wanted, at, view)
+        return last_seen(
+            lambda: self.find_offsets(wanted, at, view),
+            f"the leaders of {self.alias}",
+            timeout_seconds=_ELECTION_SECONDS,
+            until=lambda answer: not any(_is_election(problem) for problem in answer[1].values()),
+        )
 
     def find_offsets(
         self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
@@ -311,15 +308,12 @@ class Channel:
             producer_epoch=-1,
             max_version=INIT_PRODUCER_ID.newest,
         )
-        try:
-            answer = wait_until(
-                lambda: self.call(request),
-                "a producer id",
-                timeout_seconds=_LOADING_SECONDS,
-                until=lambda answer: not codes.is_retriable(answer.error_code),
-            )
-        except WaitTimeout:
-            answer = self.call(request)
+        answer = last_seen(
+            lambda: self.call(request),
+            "a producer id",
+            timeout_seconds=_LOADING_SECONDS,
+            until=lambda answer: not codes.is_retriable(answer.error_code),
+        )
         if answer.error_code:
             needed = "IdempotentWrite on the cluster, or Write on a topic"
             raise BrokerRefused(f"{self.alias}: a producer id", answer.error_code, needed)
