@@ -83,7 +83,7 @@ class Answer:
     @property
     def is_transient(self) -> bool:
         """Whether asking again may help."""
-        return self.code in TRANSIENT
+        return self.code in codes.TRANSIENT
 
     @property
     def problem(self) -> str | None:
@@ -96,11 +96,6 @@ class Answer:
 
 
 LEFT_OUT = Answer(-1, "the broker's answer leaves it out")
-
-
-# Errors that pass by themselves: elections, coordinators that load or move, throttling. By number, because the
-# library's own notion of "retriable" includes a topic that does not exist.
-TRANSIENT = frozenset((5, 6, 7, 8, 13, 14, 15, 16, 41, 74, 75, 78, 88, 89))
 
 
 # Not one of those that are asked again.

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 import kafka.errors
 from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
 
+from mirror.kafka import codes
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, View, topic_settings
 from mirror.kafka.metadata import metadata_request
 from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition, by_topic
-
-_UNSUPPORTED_VERSION = 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ def _producers(
     except ConnectionFailed as failure:
         if not isinstance(failure.__cause__, kafka.errors.UnsupportedVersionError):
             raise
-        yield from ((partition, _UNSUPPORTED_VERSION, ()) for partition in led)
+        yield from ((partition, codes.UNSUPPORTED_VERSION, ()) for partition in led)
         return
     for topic in topics:
         for entry in topic.partitions:
