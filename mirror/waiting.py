@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential
+from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay, wait_exponential
 
 T = TypeVar("T")
 
@@ -54,23 +54,51 @@ def wait_until(
     """
     began = time.monotonic()
 
+    def give_up(seen: T) -> T:
+        raise WaitTimeout(f"waited {time.monotonic() - began:.1f} s for {what}; last seen: {seen!r}")
+
+    return _look(observe, what, timeout_seconds, until, (first_pause_seconds, longest_pause_seconds), give_up)
+
+
+def last_seen(
+    observe: Callable[[], T],
+    what: str,
+    *,
+    timeout_seconds: float,
+    until: Callable[[T], bool] = bool,
+    first_pause_seconds: float = 0.02,
+) -> T:
+    """Do as :func:`wait_until`, and return the last answer whatever it is: its reader knows why it is not enough."""
+    return _look(observe, what, timeout_seconds, until, (first_pause_seconds, 0.5), lambda seen: seen)
+
+
+def _look(
+    observe: Callable[[], T],
+    what: str,
+    timeout_seconds: float,
+    until: Callable[[T], bool],
+    pauses: tuple[float, float],
+    give_up: Callable[[T], T],
+) -> T:
+    first, longest = pauses
+
     def look() -> T:
         seen = observe()
         tell(seen)
         return seen
 
+    def at_the_end(state: RetryCallState) -> T:
+        assert state.outcome is not None, "something was looked at"
+        return give_up(state.outcome.result())
+
     retrying = Retrying(
         retry=retry_if_result(lambda seen: not until(seen)),
         stop=stop_after_delay(timeout_seconds),
-        wait=wait_exponential(multiplier=first_pause_seconds, max=longest_pause_seconds),
+        wait=wait_exponential(multiplier=first, max=longest),
+        retry_error_callback=at_the_end,
     )
-    try:
-        with _watchers[-1](what) as tell:
-            return retrying(look)
-    except RetryError as gave_up:
-        waited = time.monotonic() - began
-        seen = gave_up.last_attempt.result()
-        raise WaitTimeout(f"waited {waited:.1f} s for {what}; last seen: {seen!r}") from None
+    with _watchers[-1](what) as tell:
+        return retrying(look)
 
 
 @contextmanager

@@ -19,14 +19,13 @@ from enum import StrEnum
 
 from mirror.config.settings import FlowSettings
 from mirror.control.acl_rules import Names, carry, could_give, resources
-from mirror.control.flow_log import FlowLog
-from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
+from mirror.control.flow_tick import RecordingTick
+from mirror.control.tick import TickReport
 from mirror.kafka.acls import AclListing, NoAuthorizer, create_acls, delete_acls, describe_acls
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import AccessDenied
 from mirror.model.acl import Acl, Pattern, Resource
 from mirror.model.counts import are, counted
-from mirror.model.state_record import state_topic
 from mirror.model.state_values import acl_record
 
 # Of so many refusals for one reason each ACL is named; thousands would not fit into the flow's report.
@@ -171,32 +170,16 @@ def apply_acls(plan: AclPlan, target: Cluster) -> tuple[AclOutcome, ...]:
     )
 
 
-class AclsTick:
+class AclsTick(RecordingTick):
     """Keeps the ACLs on the target in step with the source's (``sync.topic.acls``); ``plan`` is that of last time."""
 
-    def __init__(
-        self,
-        source: Cluster,
-        target: Cluster,
-        settings: FlowSettings,
-        log: FlowLog,
-        writer: Appender,
-        clock: Clock = now_ms,
-    ) -> None:
-        """Work between two clusters; ``log`` follows the flow's state topic, which ``writer`` writes to."""
-        self._source = source
-        self._target = target
-        self._settings = settings
-        self._log = log
-        self._writer = writer
-        self._clock = clock
-        self.plan = AclPlan()
+    about = "ACLs"
+    plan = AclPlan()
 
     def tick(self) -> TickReport:
         """Run one round: read both ends, plan, apply, record."""
         self.plan = AclPlan()
-        report = run_tick(f"ACLs {self._settings.flow}", self._clock, self._round)
-        return replace(report, notes=self.plan.notes)
+        return replace(super().tick(), notes=self.plan.notes)
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
         try:
@@ -207,10 +190,7 @@ class AclsTick:
         outcomes = apply_acls(self.plan, self._target)
         done = [outcome.decision for outcome in outcomes if outcome.problem is None]
         records = [acl_record(each.acl, each.origin if each.action is AclAction.CREATE else None) for each in done]
-        if records:
-            # After the fact: an ACL that is not on record, because this process ended here, counts as somebody else's.
-            topic = state_topic(self._settings.flow.source)
-            self._writer.append(topic, 0, [(key, value, (), at_ms) for key, value in records])
+        self._record(records, at_ms)
         failures = _located((each for each in outcomes if each.problem is not None), self._target.alias)
         changed = [each for each in done if each.action is not AclAction.FORGET]
         return len(changed), (*self.plan.problems, *failures)

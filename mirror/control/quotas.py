@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mirror.config.settings import FlowSettings
-from mirror.control.flow_log import FlowLog
-from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
-from mirror.kafka.cluster import Cluster
+from mirror.control.flow_tick import RecordingTick
 from mirror.kafka.users import alter_client_quotas, client_quotas
 from mirror.model.acl import QuotaKey
-from mirror.model.state_record import state_topic
 from mirror.model.state_values import quota_record
 
 _CARRIED_KINDS = {"user", "client-id"}
@@ -59,29 +56,10 @@ def plan_quotas(
     return tuple(_decide(key, source.get(key), target.get(key), recorded.get(key), settings) for key in keys)
 
 
-class QuotasTick:
+class QuotasTick(RecordingTick):
     """Keeps the client quotas on the target in step with the source's."""
 
-    def __init__(
-        self,
-        source: Cluster,
-        target: Cluster,
-        settings: FlowSettings,
-        log: FlowLog,
-        writer: Appender,
-        clock: Clock = now_ms,
-    ) -> None:
-        """Work between two clusters; ``log`` follows the flow's state topic, which ``writer`` writes to."""
-        self._source = source
-        self._target = target
-        self._settings = settings
-        self._log = log
-        self._writer = writer
-        self._clock = clock
-
-    def tick(self) -> TickReport:
-        """Run one round: read both ends, plan, apply, record."""
-        return run_tick(f"client quotas {self._settings.flow}", self._clock, self._round)
+    about = "client quotas"
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
         source, target = client_quotas(self._source), client_quotas(self._target)
@@ -90,10 +68,7 @@ class QuotasTick:
         problems = alter_client_quotas(self._target, changes) if changes else {}
         done = {key: value for key, value in changes.items() if problems[key] is None}
         forgotten = {each.key: None for each in decisions if each.action is QuotaAction.FORGET}
-        records = [quota_record(key, value) for key, value in (done | forgotten).items()]
-        if records:
-            topic = state_topic(self._settings.flow.source)
-            self._writer.append(topic, 0, [(key, value, (), at_ms) for key, value in records])
+        self._record([quota_record(key, value) for key, value in (done | forgotten).items()], at_ms)
         return len(done), tuple(
             f"cannot change on {self._target.alias}: {key}: {problem}" for key, problem in problems.items() if problem
         )

@@ -181,8 +181,8 @@ def read_logs(
 
 
 def _bounds(channel: Channel, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-    starts, _ = channel.find_offsets(partitions, EARLIEST)
-    ends, _ = channel.find_offsets(starts, LATEST)
+    starts = channel.find_offsets(partitions, EARLIEST)
+    ends = channel.find_offsets(starts, LATEST)
     return {each: Bounds(starts[each], end) for each, end in ends.items()}
 
 
@@ -191,7 +191,7 @@ def _share_without_record(
 ) -> float:
     """Return how many of the newest offsets have no record, of 1; a batch's records count as if spread evenly."""
     # What is behind the start of an open transaction is not decided.
-    ends = channel.find_offsets([partition], LATEST, View.STABLE)[0] if read_committed else {}
+    ends = channel.find_offsets([partition], LATEST, View.STABLE) if read_committed else {}
     end = min(bounds.end, ends.get(partition, bounds.end))
     start = max(bounds.start, end - _SAMPLE)
     if start >= end:

@@ -18,6 +18,7 @@ from mirror.control.gaps import iso_time, open_gaps_reason
 from mirror.control.state_notes import state_notes
 from mirror.control.tick import connection_name, shortened
 from mirror.kafka import batch
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, topic_settings
 from mirror.kafka.codes import OFFSET_OUT_OF_RANGE
 from mirror.kafka.log import LogReader
@@ -252,8 +253,8 @@ class FlowObserver:
         Where a partition without a leader ends is not known; the others are told all the same.
         """
         channel = self._source_channel()
-        ends, problems = channel.find_offsets(positions, LATEST) if positions else ({}, {})
-        gone = channel.absent(problems)
+        ends = channel.find_offsets(positions, LATEST) if positions else PartitionAnswers()
+        gone = channel.absent(ends.problems)
         there = {source: each for source, each in positions.items() if source in ends}
         lags = {source: max(0, ends[source] - each.upstream) for source, each in there.items()}
         oldest = self._oldest(channel, {source: each.upstream for source, each in there.items()}, lags, ends)
@@ -277,7 +278,7 @@ class FlowObserver:
                     deleted_in_seconds=left,
                 )
             )
-        untold = {source: problem for source, problem in problems.items() if source not in gone}
+        untold = {source: problem for source, problem in ends.problems.items() if source not in gone}
         found += [_untold(source, positions[source]) for source in untold]
         found.sort(key=lambda each: (each.topic, each.partition))
         return tuple(found), self._left_copies(positions, gone), tuple(map(str, untold.values()))

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
-from mirror.control.tick import Clock, TickReport, now_ms, run_tick
+from mirror.control.flow_tick import FlowTick
+from mirror.control.tick import Clock, TickReport, now_ms
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, NewTopic, Topic
@@ -282,26 +283,24 @@ def read_both_ends(
     )
 
 
-class TopicsTick:
+class TopicsTick(FlowTick):
     """Discovery: creates and grows the copies of the source's topics, and the side topics of the flow.
 
     ``side_topics_are_there`` tells whether every side topic is in place; without them a flow cannot keep its
     positions, while a single topic that cannot be copied is no reason to keep the others waiting.
     """
 
+    about = "topics"
+
     def __init__(self, source: Cluster, target: Cluster, settings: FlowSettings, clock: Clock = now_ms) -> None:
-        self._source = source
-        self._target = target
-        self._settings = settings
-        self._clock = clock
+        super().__init__(source, target, settings, clock)
         self._side_topics_are_fine = False
         self._expected: tuple[str, ...] = ()
         self.side_topics_are_there = False
 
     def tick(self) -> TickReport:
         """Run one round: read both ends, plan, apply."""
-        report = run_tick(f"topics {self._settings.flow}", self._clock, self._round)
-        return replace(report, notes=self._expected)
+        return replace(super().tick(), notes=self._expected)
 
     def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
         # Until all is fine with the side topics, their settings are looked at too.
@@ -326,18 +325,10 @@ class TopicsTick:
         return self._source.topics(on_source).keys() == on_source and self._target.topics(on_target).keys() == on_target
 
 
-class TopicConfigsTick:
+class TopicConfigsTick(FlowTick):
     """Keeps the settings of existing copies in step with the source's (``sync.topic.configs``, TCS-01)."""
 
-    def __init__(self, source: Cluster, target: Cluster, settings: FlowSettings, clock: Clock = now_ms) -> None:
-        self._source = source
-        self._target = target
-        self._settings = settings
-        self._clock = clock
-
-    def tick(self) -> TickReport:
-        """Run one round: read both ends, plan, apply."""
-        return run_tick(f"topic configs {self._settings.flow}", self._clock, self._round)
+    about = "topic configs"
 
     def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
         source, target = read_both_ends(self._source, self._target, self._settings)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirror.config.settings import FlowSettings
-from mirror.control.tick import Clock, TickReport, now_ms, run_tick
-from mirror.kafka.cluster import Cluster
+from mirror.control.flow_tick import FlowTick
 from mirror.kafka.users import scram_users
 
 _NAMED = 50
@@ -44,19 +42,10 @@ def missing_users(
     )
 
 
-class UsersTick:
+class UsersTick(FlowTick):
     """Looks for users who are missing on the target; each is a problem until it is there."""
 
-    def __init__(self, source: Cluster, target: Cluster, settings: FlowSettings, clock: Clock = now_ms) -> None:
-        """Compare two clusters."""
-        self._source = source
-        self._target = target
-        self._settings = settings
-        self._clock = clock
-
-    def tick(self) -> TickReport:
-        """Run one round: read both ends and compare."""
-        return run_tick(f"users {self._settings.flow}", self._clock, self._round)
+    about = "users"
 
     def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
         missing = missing_users(scram_users(self._source), scram_users(self._target))

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from mirror.copier.connections import Connections
 from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
 from mirror.copier.same_lane import SameOffsetsLane
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, View
-from mirror.kafka.problems import KafkaProblem, RequestFailed
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.flow import Flow
-from mirror.model.partition import TopicPartition
-
-_Ends: TypeAlias = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, RequestFailed]]
 
 
 class _Share(Protocol):
@@ -53,12 +51,12 @@ class CopyEnds:
                 question = partial(Channel.find_offsets, partitions=copies, at=LATEST, view=View.WRITTEN)
                 self._connections.ask(cluster, question, partial(self._found, waiting))
 
-    def _found(self, waiting: Sequence[SameOffsetsLane], found: _Ends | KafkaProblem) -> None:
-        ends, problems = found if isinstance(found, tuple) else ({}, {})
+    def _found(self, waiting: Sequence[SameOffsetsLane], found: PartitionAnswers[int] | KafkaProblem) -> None:
+        ends: PartitionAnswers[int] = PartitionAnswers() if isinstance(found, KafkaProblem) else found
         for lane in waiting:
             copy = lane.work.target
             if copy in ends:
                 lane.looked(ends[copy])
             else:
-                lane.stream.pause(str(problems.get(copy, found)))
+                lane.stream.pause(str(ends.problems.get(copy, found)))
             self._touched(lane)

@@ -17,9 +17,10 @@ from functools import partial
 from mirror.copier.connections import Connections
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import Lane
-from mirror.copier.links import Bounds, ClusterLinks, bounds
+from mirror.copier.links import ClusterLinks, bounds
 from mirror.copier.mirrored import Undecided
 from mirror.kafka import codes
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
 from mirror.kafka.problems import ConnectionFailed, KafkaProblem
 
@@ -127,23 +128,23 @@ class Fetching:
             sources = [lane.work.source for lane in lanes]
             self._connections.ask(cluster, partial(bounds, partitions=sources), partial(self._bounded, cluster, lanes))
 
-    def _bounded(self, cluster: ClusterLinks, lanes: list[Lane], found: Bounds | KafkaProblem) -> None:
+    def _bounded(
+        self, cluster: ClusterLinks, lanes: list[Lane], found: PartitionAnswers[tuple[int, int]] | KafkaProblem
+    ) -> None:
         """Go on behind what the source has removed; where it never had such an offset, it is not what it was."""
         for lane in lanes:
             source = lane.work.source
-            if not isinstance(found, tuple):
-                self._connections.leave(cluster, lane, str(found))
+            if isinstance(found, KafkaProblem) or source in found.problems:
+                trouble = found if isinstance(found, KafkaProblem) else found.problems[source]
+                self._connections.leave(cluster, lane, str(trouble))
                 continue
-            starts, ends, problems = found
-            if source in problems:
-                self._connections.leave(cluster, lane, str(problems[source]))
-                continue
-            if lane.fetch_position < starts[source]:
-                lane.skip_gap(starts[source], int(time.time() * 1000))
+            start, end = found[source]
+            if lane.fetch_position < start:
+                lane.skip_gap(start, int(time.time() * 1000))
             else:
                 lane.look_again(
-                    f"{source} on the source has the offsets {starts[source]} to {ends[source]} and does not know the "
-                    f"position {lane.fetch_position}: it was truncated, or the topic was created anew"
+                    f"{source} on the source has the offsets {start} to {end} and does not know the position "
+                    f"{lane.fetch_position}: it was truncated, or the topic was created anew"
                 )
             self._touched(lane)
             self._connections.want(cluster, lane)

@@ -13,14 +13,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from mirror.copier.backoff import Backoff
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, broker_setting
 from mirror.kafka.connection import Connection
 from mirror.kafka.metadata import Metadata
-from mirror.kafka.problems import ConnectionFailed, RequestFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.kafka.versions import Versions
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -40,10 +41,6 @@ LARGEST_REQUEST_BYTES = 100 << 20
 _LINES = 8
 
 T = TypeVar("T")
-Bounds: TypeAlias = tuple[
-    Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, RequestFailed]
-]
-"""Where logs begin and end, and of which partitions that cannot be told."""
 
 
 class _Attempts:
@@ -277,7 +274,7 @@ def cluster(alias: str, client: Mapping[str, str], *, beside: Flow | None = None
     return _clusters.setdefault(key, ClusterLinks(alias, client))
 
 
-def bounds(channel: Channel, partitions: list[TopicPartition]) -> Bounds:
+def bounds(channel: Channel, partitions: list[TopicPartition]) -> PartitionAnswers[tuple[int, int]]:
     """Return where the logs of partitions begin and end.
 
     Raises
@@ -285,6 +282,6 @@ def bounds(channel: Channel, partitions: list[TopicPartition]) -> Bounds:
     ConnectionFailed
         if no broker can be reached.
     """
-    starts, problems = channel.find_offsets(partitions, EARLIEST)
-    ends, more_problems = channel.find_offsets(starts, LATEST)
-    return starts, ends, problems | more_problems
+    starts = channel.find_offsets(partitions, EARLIEST)
+    ends = channel.find_offsets(starts, LATEST)
+    return PartitionAnswers({each: (starts[each], end) for each, end in ends.items()}, starts.problems | ends.problems)

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from mirror.copier.commits import FlowCommits
 from mirror.copier.connections import Connections, End
@@ -27,8 +27,9 @@ from mirror.copier.sender import REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT
 from mirror.copier.streams import PATIENCE_SECONDS
 from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork, PartitionWork
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel
-from mirror.kafka.problems import ConnectionFailed, KafkaProblem, RequestFailed
+from mirror.kafka.problems import ConnectionFailed, KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
@@ -53,9 +54,6 @@ _TELL_SHARE = 100
 _PASS_BY_SECONDS = 10.0
 # More than this in all waiting for targets, and no source is asked for more.
 _BACKLOG_BYTES = 128 << 20
-
-# Offsets of partitions, and of which they cannot be told.
-_Offsets: TypeAlias = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, RequestFailed]]
 
 
 class Share(Protocol):
@@ -406,9 +404,9 @@ class CopyLoop:
                 question = partial(Channel.find_offsets, partitions=targets, at=LATEST)
                 self._connections.ask(cluster, question, partial(self._passed_by, marked))
 
-    def _passed_by(self, marked: list[tuple[Lane, int]], found: _Offsets | KafkaProblem) -> None:
+    def _passed_by(self, marked: list[tuple[Lane, int]], found: PartitionAnswers[int] | KafkaProblem) -> None:
         """Go on behind what others have written, where nothing of ours was on its way when it was asked."""
-        ends = found[0] if isinstance(found, tuple) else {}
+        ends = {} if isinstance(found, KafkaProblem) else found
         for lane, sequence in marked:
             if lane.sequence == sequence and lane.is_idle and lane.work.target in ends:
                 lane.pass_by_others(ends[lane.work.target])

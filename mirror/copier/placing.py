@@ -35,7 +35,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord, epoch_of, stamped, term_of
 from mirror.model.state_values import chunk_record
-from mirror.waiting import WaitTimeout, wait_until
+from mirror.waiting import last_seen
 
 _REPLICATION_SECONDS = 0.5
 # So much of a tail is matched before others are looked at again.
@@ -153,7 +153,8 @@ class Bearings:
             for work in works
             if work.handover is not None and work.handover.position.epochs
         }
-        found, self._problems = source.ask(lambda channel: channel.find_epoch_ends(epochs))
+        found = source.ask(lambda channel: channel.find_epoch_ends(epochs))
+        self._problems = found.problems
         self._epoch_ends = {(partition, epochs[partition]): end for partition, end in found.items()}
 
     def divergence(self, source: TopicPartition, position: Position) -> int | None:
@@ -163,10 +164,8 @@ class Bearings:
             if (source, epoch) not in self._epoch_ends:
                 if source in self._problems:
                     raise self._problems[source]
-                found, problems = self._source.ask(lambda channel: channel.find_epoch_ends({source: epoch}))
-                for problem in problems.values():
-                    raise problem
-                self._epoch_ends[source, epoch] = found[source]
+                found = self._source.ask(lambda channel: channel.find_epoch_ends({source: epoch}))
+                self._epoch_ends[source, epoch] = found.whole()[source]
             return self._epoch_ends[source, epoch]
 
         return find_divergence(position.epochs, position.upstream, ask)
@@ -358,7 +357,7 @@ def _others_until(work: PartitionWork, ends: Ends, target: Channel) -> int:
         return 0
     if said.offset - handover.position.downstream > LARGEST_SEQUENCE:
         return 0
-    found, _ = target.find_epoch_ends({work.target: said.leader_epoch})
+    found = target.find_epoch_ends({work.target: said.leader_epoch})
     end = found.get(work.target)
     # With an older epoch it may go on as a leader had it that had not heard of that one.
     is_the_same = end is not None and end.epoch == said.leader_epoch and end.end >= said.offset
@@ -420,20 +419,20 @@ def look_up(
         return {}
     sources, targets = [one.source for one in partitions], [one.target for one in partitions]
     visible = View.STABLE if flow.read_committed else View.VISIBLE
-    source_starts, no_source_start = source.ask(lambda channel: channel.find_offsets(sources, EARLIEST))
-    source_ends, no_source_end = source.ask(lambda channel: channel.find_offsets(sources, LATEST, visible))
-    target_starts, no_target_start = target.ask(lambda channel: channel.find_offsets(targets, EARLIEST))
-    source_written, no_written = source.ask(lambda channel: channel.find_offsets(sources, LATEST, View.WRITTEN))
-    written, no_target_end = target.ask(lambda channel: channel.find_offsets(targets, LATEST, View.WRITTEN))
+    source_starts = source.ask(lambda channel: channel.find_offsets(sources, EARLIEST))
+    source_ends = source.ask(lambda channel: channel.find_offsets(sources, LATEST, visible))
+    target_starts = target.ask(lambda channel: channel.find_offsets(targets, EARLIEST))
+    source_written = source.ask(lambda channel: channel.find_offsets(sources, LATEST, View.WRITTEN))
+    written = target.ask(lambda channel: channel.find_offsets(targets, LATEST, View.WRITTEN))
     replicated = _replicated(target, written)
     ends: dict[TopicPartition, Ends | NotYet] = {}
     for one in partitions:
         problem = (
-            no_source_start.get(one.source)
-            or no_source_end.get(one.source)
-            or no_written.get(one.source)
-            or no_target_start.get(one.target)
-            or no_target_end.get(one.target)
+            source_starts.problems.get(one.source)
+            or source_ends.problems.get(one.source)
+            or source_written.problems.get(one.source)
+            or target_starts.problems.get(one.target)
+            or written.problems.get(one.target)
         )
         if problem or one.target not in replicated:
             ends[one.source] = NotYet(str(problem or f"{flow.flow.target}: {one.target} has no leader"))
@@ -453,17 +452,14 @@ def _replicated(target: ClusterLinks, written: dict[TopicPartition, int]) -> dic
     """Return the ends that readers see, once they see all that was written up to now, or after a short while."""
 
     def look() -> dict[TopicPartition, int]:
-        return target.ask(lambda channel: channel.find_offsets(written, LATEST))[0]
+        return target.ask(lambda channel: channel.find_offsets(written, LATEST))
 
-    try:
-        return wait_until(
-            look,
-            "replication of what was written",
-            timeout_seconds=_REPLICATION_SECONDS,
-            until=lambda seen: all(seen.get(partition, end) >= end for partition, end in written.items()),
-        )
-    except WaitTimeout:
-        return look()
+    return last_seen(
+        look,
+        "replication of what was written",
+        timeout_seconds=_REPLICATION_SECONDS,
+        until=lambda seen: all(seen.get(partition, end) >= end for partition, end in written.items()),
+    )
 
 
 def always() -> None:

@@ -238,10 +238,8 @@ class SameOffsetsCopy:
         return self._appender.channel.offsets([self.partition], at, View.WRITTEN)[self.partition]
 
     def _producers(self) -> tuple[ActiveProducer, ...]:
-        found, problems = partition_state.active_producers(self._appender.channel, [self.partition])
-        for problem in problems.values():
-            raise problem
-        return found[self.partition]
+        found = partition_state.active_producers(self._appender.channel, [self.partition])
+        return found.whole()[self.partition]
 
     def _marker_epoch(self, known: Iterable[ActiveProducer]) -> int:
         markers = self._markers

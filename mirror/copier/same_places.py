@@ -56,16 +56,16 @@ def find_same_places(
     source.forget_leaders({work.source.topic for work in partitions})
     target.forget_leaders({work.target.topic for work in partitions})
     copies = [work.target for work in partitions]
-    before, _ = target.ask(lambda channel: partition_state.active_producers(channel, copies))
+    before = target.ask(lambda channel: partition_state.active_producers(channel, copies))
     ends = look_up(flow, partitions, source, target)
-    after, problems = target.ask(lambda channel: partition_state.active_producers(channel, copies))
-    written, _ = target.ask(lambda channel: channel.find_offsets(copies, LATEST, View.WRITTEN))
+    after = target.ask(lambda channel: partition_state.active_producers(channel, copies))
+    written = target.ask(lambda channel: channel.find_offsets(copies, LATEST, View.WRITTEN))
     policies = target.ask(lambda channel: topic_settings(channel, {each.topic for each in copies}, ["cleanup.policy"]))
     bearings = Bearings(flow, source, [work for work in partitions if isinstance(ends[work.source], Ends)])
     places: dict[TopicPartition, Place] = {}
     for work in partitions:
         found, copy = ends[work.source], work.target
-        problem = problems.get(copy)
+        problem = after.problems.get(copy)
         if isinstance(found, NotYet) or problem is not None or copy not in before or copy not in after:
             places[work.source] = (
                 found if isinstance(found, NotYet) else NotYet(str(problem or f"{copy} has no leader"))

@@ -110,8 +110,7 @@ def _recorded(flow: FlowWork, place: Ready | NotYet | Refused, before: Callable[
 
 def _open_ends(target: ClusterLinks, partitions: Sequence[PartitionWork]) -> dict[TopicPartition, int]:
     """Return where the first open transaction of each target partition begins, or the partition ends."""
-    found, _ = target.ask(lambda channel: channel.find_offsets([one.target for one in partitions], LATEST, View.STABLE))
-    return found
+    return target.ask(lambda channel: channel.find_offsets([one.target for one in partitions], LATEST, View.STABLE))
 
 
 def _place(

@@ -67,8 +67,5 @@ def _is_copy(offset: int, header: Header, flow: FlowWork, work: PartitionWork, s
 
 def _begun(epoch: int, work: PartitionWork, ends: Ends, target: Channel) -> int:
     """Return where the first leader of an epoch not before this one began to write."""
-    found, problems = target.find_epoch_ends({work.target: epoch - 1})
-    for problem in problems.values():
-        raise problem
-    before = found.get(work.target)
+    before = target.find_epoch_ends({work.target: epoch - 1}).whole()[work.target]
     return before.end if before is not None and before.end >= 0 else ends.target_start

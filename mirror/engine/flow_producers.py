@@ -328,13 +328,13 @@ class FlowProducers:
         try:
             # Replicated, so that no election among replicas in sync takes it back. Asked for before the producers:
             # whatever arrives in between is among what they have written.
-            ends, _ = channel.find_offsets(expected, LATEST)
+            ends = channel.find_offsets(expected, LATEST)
             leader_epochs = {each: channel.leader_epoch(each) for each in ends}
             # A topic may have very many producers; where nothing lies behind the position there is nothing to be known.
             longer = [each for each, end in ends.items() if end > positions[each].downstream]
-            known = partition_state.active_producers(channel, longer)[0] if longer else {}
+            told = partition_state.active_producers(channel, longer) if longer else {}
             # The leader of before may not have heard that it leads no longer, nor of what was written since.
-            known = {each: found for each, found in known.items() if channel.leader_epoch(each) == leader_epochs[each]}
+            known = {each: found for each, found in told.items() if channel.leader_epoch(each) == leader_epochs[each]}
         except ConnectionFailed:
             return {}
         finally:

@@ -76,7 +76,7 @@ class CopyObserver:
             if not known:
                 return FlowStatus(flow, "STOPPED", (_NOTHING_LEFT,), ())
             copies = {each: TopicPartition(self._settings.copy_of(each.topic), each.partition) for each in known}
-            told, _ = self._channel("target").find_offsets(copies.values(), LATEST)
+            told = self._channel("target").find_offsets(copies.values(), LATEST)
         except KafkaProblem as problem:
             self._forget("target")
             return FlowStatus(flow, "FAILED", (str(problem),), ())
@@ -84,7 +84,7 @@ class CopyObserver:
         reasons: tuple[str, ...] = ()
         source_ends: dict[TopicPartition, int] = {}
         try:
-            source_ends, _ = self._channel("source").find_offsets(known, LATEST)
+            source_ends = self._channel("source").find_offsets(known, LATEST)
         except KafkaProblem as problem:
             self._forget("source")
             reasons = (str(problem),)

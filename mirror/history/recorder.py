@@ -68,7 +68,7 @@ class FlowRecorder:
         sources = [TopicPartition(each.topic, each.partition) for each in self._known]
         ends: dict[TopicPartition, int] = {}
         try:
-            ends, _ = self._source().find_offsets(sources, LATEST)
+            ends = self._source().find_offsets(sources, LATEST)
         except KafkaProblem:
             self.close()
         return tuple(
@@ -87,7 +87,7 @@ class FlowRecorder:
         sources = [TopicPartition(each.topic, each.partition) for each in partitions]
         try:
             channel = self._source()
-            starts, _ = channel.find_offsets(sources, EARLIEST)
+            starts = channel.find_offsets(sources, EARLIEST)
             told = topic_settings(channel, {each.topic for each in starts}, RETENTION_KEYS)
         except KafkaProblem:
             self.close()

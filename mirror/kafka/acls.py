@@ -8,14 +8,13 @@ from typing import Any, TypeAlias
 
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
+from mirror.kafka import codes
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import AccessDenied
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 
 _ANY = 1
-_SECURITY_DISABLED = 54
-_CLUSTER_AUTHORIZATION_FAILED = 31
 
 # What a broker says of one item: error code, message, value.
 _Reply: TypeAlias = tuple[int, str | None, Any]
@@ -131,7 +130,7 @@ def _described(cluster: Cluster, resource: Resource) -> _Reply:
         )
     )
     code = response.error_code
-    if code == _SECURITY_DISABLED:
+    if code == codes.SECURITY_DISABLED:
         return 0, None, NoAuthorizer(cluster.alias)
     acls, unknown = set(), []
     for each in response.resources if code == 0 else ():
@@ -154,7 +153,7 @@ def _deleted(result: Any) -> _Reply:
 
 def _explained(code: int, message: str | None, needed: str) -> str | None:
     """Say which right is lacking where the broker says only that one is."""
-    return f"needs {needed} on the cluster" if code == _CLUSTER_AUTHORIZATION_FAILED else message
+    return f"needs {needed} on the cluster" if code in codes.DENIED else message
 
 
 def _problems(found: Found[Acl, None], acls: Collection[Acl]) -> dict[Acl, str | None]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from kafka import errors as client_errors
 
 from mirror.kafka import codes
-from mirror.kafka.problems import AccessDenied, ClusterError
+from mirror.kafka.problems import AccessDenied, ClusterError, RequestFailed
+from mirror.model.partition import TopicPartition
 
 K = TypeVar("K")
 
@@ -17,16 +18,39 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Found(dict[K, V]):
+P = TypeVar("P")
+
+
+class Answers(dict[K, V], Generic[K, V, P]):
     """The answers by item, as a dict, and beside them the problem of every item that has no answer."""
 
-    def __init__(self, answers: Mapping[K, V] | None = None, problems: Mapping[K, str] | None = None) -> None:
+    def __init__(self, answers: Mapping[K, V] | None = None, problems: Mapping[K, P] | None = None) -> None:
         super().__init__(answers or {})
-        self.problems: dict[K, str] = dict(problems or {})
+        self.problems: dict[K, P] = dict(problems or {})
 
     def __repr__(self) -> str:
         """Show both halves."""
-        return f"Found({super().__repr__()}, problems={self.problems!r})"
+        return f"{type(self).__name__}({super().__repr__()}, problems={self.problems!r})"
+
+
+class Found(Answers[K, V, str]):
+    """Answers for people: problems are texts."""
+
+
+class PartitionAnswers(Answers[TopicPartition, V, RequestFailed]):
+    """Answers of the leaders of partitions: by the kind of a problem it is decided what to do."""
+
+    def whole(self) -> Self:
+        """Return itself.
+
+        Raises
+        ------
+        RequestFailed
+            if one of the partitions has no answer.
+        """
+        for problem in self.problems.values():
+            raise problem
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +83,7 @@ class Answer:
     @property
     def is_transient(self) -> bool:
         """Whether asking again may help."""
-        return self.code in TRANSIENT
+        return self.code in codes.TRANSIENT
 
     @property
     def problem(self) -> str | None:
@@ -72,11 +96,6 @@ class Answer:
 
 
 LEFT_OUT = Answer(-1, "the broker's answer leaves it out")
-
-
-# Errors that pass by themselves: elections, coordinators that load or move, throttling. By number, because the
-# library's own notion of "retriable" includes a topic that does not exist.
-TRANSIENT = frozenset((5, 6, 7, 8, 13, 14, 15, 16, 41, 74, 75, 78, 88, 89))
 
 
 # Not one of those that are asked again.

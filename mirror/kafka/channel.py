@@ -27,6 +27,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequ
 from kafka.protocol.producer import InitProducerIdRequest
 
 from mirror.kafka import codes
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.batch import Producer
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import Connections, EventLoop, diagnosed, explained, in_words, is_refusal
@@ -37,7 +38,7 @@ from mirror.kafka.security import arguments_of
 from mirror.kafka.versions import INIT_PRODUCER_ID, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Versions
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition, by_topic
-from mirror.waiting import WaitTimeout, wait_until
+from mirror.waiting import last_seen
 
 EARLIEST, LATEST = -2, -1
 T = TypeVar("T")
@@ -183,14 +184,11 @@ class Channel:
         KafkaProblem
             if any of them cannot be told: a list that could be short is not returned.
         """
-        found, problems = self.offsets_once_led(partitions, at, view)
-        for problem in problems.values():
-            raise problem
-        return found
+        return self.offsets_once_led(partitions, at, view).whole()
 
     def offsets_once_led(
         self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, RequestFailed]]:
+    ) -> PartitionAnswers[int]:
         """Return what :meth:`find_offsets` does; while leaders are being elected it is asked again for some seconds.
 
         Raises
@@ -199,19 +197,16 @@ class Channel:
             if no broker can be reached.
         """
         wanted = list(partitions)
-        try:
-            return wait_until(
-                lambda: self.find_offsets(wanted, at, view),
-                f"the leaders of {self.alias}",
-                timeout_seconds=_ELECTION_SECONDS,
-                until=lambda answer: not any(_is_election(problem) for problem in answer[1].values()),
-            )
-        except WaitTimeout:
-            return self.find_offsets(wanted, at, view)
+        return last_seen(
+            lambda: self.find_offsets(wanted, at, view),
+            f"the leaders of {self.alias}",
+            timeout_seconds=_ELECTION_SECONDS,
+            until=lambda found: not any(_is_election(problem) for problem in found.problems.values()),
+        )
 
     def find_offsets(
         self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, RequestFailed]]:
+    ) -> PartitionAnswers[int]:
         """Return the offsets that can be told, as :meth:`offsets` does, and of the other partitions why not.
 
         Raises
@@ -225,9 +220,7 @@ class Channel:
             lambda node, led: offsets_answered(self.call(offsets_request(led, at, view), node)),
         )
 
-    def find_epoch_ends(
-        self, epochs: Mapping[TopicPartition, int]
-    ) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, RequestFailed]]:
+    def find_epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> PartitionAnswers[EpochEnd | None]:
         """Return of each partition the newest leader epoch not newer than the given one, and where it ends in the log.
 
         None where the log has no such epoch; of partitions that cannot be asked about, why not.
@@ -246,7 +239,7 @@ class Channel:
         what: str,
         wanted: Sequence[TopicPartition],
         ask: Callable[[int, Sequence[TopicPartition]], Iterable[tuple[TopicPartition, int, T]]],
-    ) -> tuple[dict[TopicPartition, T], dict[TopicPartition, RequestFailed]]:
+    ) -> PartitionAnswers[T]:
         """Ask every leader of ``wanted`` about the partitions it leads.
 
         Parameters
@@ -266,15 +259,14 @@ class Channel:
             if no broker can be reached.
         """
         self.learn_leaders(wanted)
-        found: dict[TopicPartition, T] = {}
-        problems: dict[TopicPartition, RequestFailed] = {}
+        found: PartitionAnswers[T] = PartitionAnswers()
         by_node: dict[int, list[TopicPartition]] = {}
         for partition in wanted:
             leader = self._metadata.leader(partition)
             if leader is not None:
                 by_node.setdefault(leader, []).append(partition)
             else:
-                problems[partition] = LeaderUnknown(f"{self.alias}: {partition} has no leader")
+                found.problems[partition] = LeaderUnknown(f"{self.alias}: {partition} has no leader")
         failures: list[ConnectionFailed] = []
         for node, led in by_node.items():
             try:
@@ -282,19 +274,21 @@ class Channel:
             except ConnectionFailed as failure:
                 failures.append(failure)
                 self.forget_leaders({partition.topic for partition in led})
-                problems |= {each: LeaderUnknown(f"{self.alias}: the leader of {each}: {failure}") for each in led}
+                found.problems |= {
+                    each: LeaderUnknown(f"{self.alias}: the leader of {each}: {failure}") for each in led
+                }
                 continue
             for partition, code, answer in answers:
                 if code:
                     self._metadata.forget_partition(partition)
-                    problems[partition] = BrokerRefused(
+                    found.problems[partition] = BrokerRefused(
                         f"{self.alias}: {what} of {partition}", code, "Describe on the topic"
                     )
                 else:
                     found[partition] = answer
         if failures and len(failures) == len(by_node):
             raise failures[0]
-        return found, problems
+        return found
 
     def new_producer(self) -> Producer:
         """Ask for a producer id of our own (idempotent, not transactional).
@@ -311,15 +305,12 @@ class Channel:
             producer_epoch=-1,
             max_version=INIT_PRODUCER_ID.newest,
         )
-        try:
-            answer = wait_until(
-                lambda: self.call(request),
-                "a producer id",
-                timeout_seconds=_LOADING_SECONDS,
-                until=lambda answer: not codes.is_retriable(answer.error_code),
-            )
-        except WaitTimeout:
-            answer = self.call(request)
+        answer = last_seen(
+            lambda: self.call(request),
+            "a producer id",
+            timeout_seconds=_LOADING_SECONDS,
+            until=lambda answer: not codes.is_retriable(answer.error_code),
+        )
         if answer.error_code:
             needed = "IdempotentWrite on the cluster, or Write on a topic"
             raise BrokerRefused(f"{self.alias}: a producer id", answer.error_code, needed)

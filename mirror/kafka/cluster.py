@@ -18,23 +18,13 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
 )
 
-from mirror.kafka import topic_ids
+from mirror.kafka import codes, topic_ids
 from mirror.kafka.answers import Answer, Found, ItemResult, found_of, item_results, spelled
 from mirror.kafka.channel import EARLIEST, LATEST, View, offsets_answered, offsets_request
 from mirror.kafka.cluster_groups import GroupRequests
 from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, NewTopic, Partition, Topic, config_entries
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
-
-_UNKNOWN_TOPIC_OR_PARTITION = 3
-_UNKNOWN_TOPIC_ID = 100
-
-
-_TOPIC_ALREADY_EXISTS = 36
-
-
-_INVALID_PARTITIONS = 37
-
 
 _TOPIC_RESOURCE = 2
 
@@ -54,7 +44,7 @@ class Cluster(GroupRequests):
         metadata = self._metadata(None if names is None else list(names))
         found: Found[str, Topic] = Found()
         for topic in metadata.topics:
-            if topic.error_code == _UNKNOWN_TOPIC_OR_PARTITION or (topic.is_internal and not include_internal):
+            if topic.error_code == codes.UNKNOWN_TOPIC or (topic.is_internal and not include_internal):
                 continue
             if topic.error_code and not topic.partitions:
                 found.problems[topic.name] = spelled(topic.error_code, None)
@@ -135,7 +125,7 @@ class Cluster(GroupRequests):
         invisible = {} if only_validate else self._await_leaders(created)
         return [
             ItemResult(name, existed=True)
-            if answer.code == _TOPIC_ALREADY_EXISTS
+            if answer.code == codes.TOPIC_ALREADY_EXISTS
             else ItemResult(name, answer.problem or invisible.get(name))
             for name, answer in answers.items()
         ]
@@ -173,7 +163,7 @@ class Cluster(GroupRequests):
 
         answers = self._settle("adding partitions", counts, ask)
         invisible = self._await_leaders({name: counts[name] for name, answer in answers.items() if answer.code == 0})
-        refused = [name for name, answer in answers.items() if answer.code == _INVALID_PARTITIONS]
+        refused = [name for name, answer in answers.items() if answer.code == codes.INVALID_PARTITIONS]
         present = self.topics(refused, include_internal=True) if refused else {}
         return [
             ItemResult(name, existed=True)
@@ -234,7 +224,7 @@ class Cluster(GroupRequests):
             }
 
         answers = self._settle("deleting topics", names, ask)
-        absent = {item for item, answer in answers.items() if answer.code == _UNKNOWN_TOPIC_OR_PARTITION}
+        absent = {item for item, answer in answers.items() if answer.code == codes.UNKNOWN_TOPIC}
         return [
             ItemResult(item, None if item in absent else answer.problem, existed=item not in absent)
             for item, answer in answers.items()
@@ -256,7 +246,7 @@ class Cluster(GroupRequests):
             )
             answers = {}
             for each in response.responses:
-                name, is_absent = by_id[each.topic_id], each.error_code == _UNKNOWN_TOPIC_ID
+                name, is_absent = by_id[each.topic_id], each.error_code == codes.UNKNOWN_TOPIC_ID
                 absent.update([name] if is_absent else [])
                 answers[name] = Answer(0 if is_absent else each.error_code, each.error_message)
                 answers[name] = answers[name].needing("Delete and Describe on the topic")
@@ -303,16 +293,16 @@ class Cluster(GroupRequests):
             leader = leaders.get(partition)
             if leader is None:
                 reason = known.problems.get(partition.topic, "the topic has no such partition")
-                answers[partition] = Answer(_UNKNOWN_TOPIC_OR_PARTITION, reason)
+                answers[partition] = Answer(codes.UNKNOWN_TOPIC, reason)
             elif leader < 0:
-                answers[partition] = Answer(5, "no broker leads this partition at the moment")
+                answers[partition] = Answer(codes.LEADER_NOT_AVAILABLE, "no broker leads this partition at the moment")
             else:
                 by_leader[leader].append(partition)
         return answers, by_leader
 
 
 def _leaders_of(topic: Topic | None, partitions: int) -> Answer:
-    leaderless = 5
+    leaderless = codes.LEADER_NOT_AVAILABLE
     if topic is None:
         return Answer(leaderless, "created, but not visible yet")
     missing = sum(each.leader < 0 for each in topic.partitions) + max(0, partitions - len(topic.partitions))

@@ -13,8 +13,8 @@ from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, Lis
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
+from mirror.kafka import codes
 from mirror.kafka.answers import (
-    TRANSIENT,
     UNKNOWN_SERVER_ERROR,
     Answer,
     Found,
@@ -29,12 +29,6 @@ from mirror.kafka.problems import ClusterError
 from mirror.kafka.versions import FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition, by_topic
-
-_COORDINATOR_NOT_AVAILABLE = 15
-
-
-_GROUP_ID_NOT_FOUND = 69
-
 
 _GROUP_COORDINATOR = 0
 
@@ -75,7 +69,7 @@ class GroupRequests(ClusterConnection):
         unseen = [
             name
             for name, answer in answers.items()
-            if answer.code == _GROUP_ID_NOT_FOUND or (answer.code == 0 and answer.value.state == "Dead")
+            if answer.code == codes.GROUP_ID_NOT_FOUND or (answer.code == 0 and answer.value.state == "Dead")
         ]
         found: Found[str, GroupDescription] = found_of(
             {name: answer for name, answer in answers.items() if name not in unseen}
@@ -197,7 +191,7 @@ class GroupRequests(ClusterConnection):
             responses = self._send_each([(coordinator, each) for coordinator, _, each in requests], before)
             for (_, group, _), response in zip(requests, responses, strict=True):
                 if isinstance(response, client_errors.KafkaError):
-                    failed = Answer(_COORDINATOR_NOT_AVAILABLE, f"no answer: {response}")
+                    failed = Answer(codes.COORDINATOR_NOT_AVAILABLE, f"no answer: {response}")
                     answers |= {(group, each): failed for each in partitions[group]}
                     continue
                 # A refused deletion names no partition.
@@ -238,7 +232,7 @@ class GroupRequests(ClusterConnection):
             return answers
 
         answers = self._settle("deleting groups", names, ask)
-        absent = {name for name, answer in answers.items() if answer.code == _GROUP_ID_NOT_FOUND}
+        absent = {name for name, answer in answers.items() if answer.code == codes.GROUP_ID_NOT_FOUND}
         return [
             ItemResult(name, None if name in absent else answer.problem, existed=name not in absent)
             for name, answer in answers.items()
@@ -319,11 +313,11 @@ def _deletion(group: str, partitions: Sequence[TopicPartition]) -> Any:
 
 def _positions(code: int, topics: Iterable[Any]) -> Answer:
     found: Found[TopicPartition, GroupPosition] = Found()
-    codes = [code]
+    told = [code]
     for topic in topics:
         for each in topic.partitions:
             partition = TopicPartition(topic.name, each.partition_index)
-            codes.append(each.error_code)
+            told.append(each.error_code)
             if each.error_code:
                 found.problems[partition] = spelled(each.error_code, None)
             elif each.committed_offset >= 0:
@@ -332,5 +326,5 @@ def _positions(code: int, topics: Iterable[Any]) -> Answer:
                     each.committed_offset, each.metadata or "", -1 if epoch is None else epoch
                 )
     # One partition that is unstable for a moment makes the whole answer worth asking for again.
-    passing = next((each for each in codes if each in TRANSIENT), code)
+    passing = next((each for each in told if each in codes.TRANSIENT), code)
     return Answer(passing, None, found)

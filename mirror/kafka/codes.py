@@ -1,4 +1,4 @@
-"""The protocol's error codes, as far as the data plane decides by them.
+"""The protocol's error codes, as far as something is decided by them.
 
 Invariants:
 
@@ -15,6 +15,13 @@ OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC = 3
 LEADER_NOT_AVAILABLE = 5
 MESSAGE_TOO_LARGE = 10
+COORDINATOR_NOT_AVAILABLE = 15
+UNSUPPORTED_VERSION = 35
+TOPIC_ALREADY_EXISTS = 36
+INVALID_PARTITIONS = 37
+SECURITY_DISABLED = 54
+GROUP_ID_NOT_FOUND = 69
+UNKNOWN_TOPIC_ID = 100
 
 # The broker has lost a fetch session, or takes the request for another than the next: the list is sent whole again.
 FETCH_SESSION_ERRORS = frozenset({70, 71, 106})
@@ -52,6 +59,10 @@ ELECTION = frozenset({LEADER_NOT_AVAILABLE, 6, 9, 74, 75, 78})
 COORDINATOR_MOVED = frozenset({15, 16})
 # The coordinator cannot do now what it will be able to do later, whatever partition it is about.
 COORDINATOR_BUSY = frozenset({-1, 7, 14, 15, 16, CONCURRENT_TRANSACTIONS})
+
+# Of requests about many things: an election, a coordinator that loads or moves, throttling. By number, because the
+# library's own notion of "retriable" includes a topic that does not exist.
+TRANSIENT = frozenset((LEADER_NOT_AVAILABLE, 6, 7, 8, 13, 14, *COORDINATOR_MOVED, 41, 74, 75, 78, 88, 89))
 
 # Unknown trouble in the broker, a batch damaged on its way, rights that somebody can still grant: nothing of the batch
 # itself stands against it.

@@ -42,7 +42,7 @@ from mirror.kafka.connection import framed
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.kafka.versions import ADD_PARTITIONS_TO_TXN, END_TXN, FIND_COORDINATOR, INIT_PRODUCER_ID
 from mirror.model.partition import TopicPartition
-from mirror.waiting import WaitTimeout, wait_until
+from mirror.waiting import WaitTimeout, last_seen, wait_until
 
 _TRANSACTION = 1
 # No coordinator gives an id below zero.
@@ -147,15 +147,12 @@ def take_over(
         answer = channel.call(request, node)
         return answer.error_code, answer
 
-    try:
-        code, answer = wait_until(
-            ask,
-            f"the transactional id {transactional_id}",
-            timeout_seconds=patience_seconds,
-            until=lambda seen: not codes.is_retriable(seen[0]),
-        )
-    except WaitTimeout:
-        code, answer = ask()
+    code, answer = last_seen(
+        ask,
+        f"the transactional id {transactional_id}",
+        timeout_seconds=patience_seconds,
+        until=lambda seen: not codes.is_retriable(seen[0]),
+    )
     if code:
         raise _refused(channel, f"the transactional id {transactional_id}", code)
     return Producer(answer.producer_id, answer.producer_epoch, is_transactional=writes_transactions)
@@ -209,15 +206,12 @@ def is_known(channel: Channel, transactional_id: str, *, patience_seconds: float
             return refusal.code
         return None if found is None else found.error_code
 
-    try:
-        code = wait_until(
-            ask,
-            f"what the coordinator knows of {transactional_id}",
-            timeout_seconds=patience_seconds,
-            until=lambda seen: seen is None or not codes.is_retriable(seen),
-        )
-    except WaitTimeout:
-        return None
+    code = last_seen(
+        ask,
+        f"what the coordinator knows of {transactional_id}",
+        timeout_seconds=patience_seconds,
+        until=lambda seen: seen is None or not codes.is_retriable(seen),
+    )
     return code == 0 if code in (0, codes.TRANSACTIONAL_ID_NOT_FOUND) else None
 
 
@@ -329,20 +323,13 @@ def _added(
             for each in topic.results_by_partition
         }
 
-    def is_decided(found: dict[TopicPartition, int]) -> bool:
-        return not any(code in codes.COORDINATOR_BUSY for code in found.values())
-
-    try:
-        what = f"the coordinator of {transactional_id}"
-        return wait_until(
-            ask,
-            what,
-            timeout_seconds=_MARKER_SECONDS,
-            until=is_decided,
-            first_pause_seconds=_MARKER_PAUSE_SECONDS,
-        )
-    except WaitTimeout:
-        return ask()
+    return last_seen(
+        ask,
+        f"the coordinator of {transactional_id}",
+        timeout_seconds=_MARKER_SECONDS,
+        until=lambda found: codes.COORDINATOR_BUSY.isdisjoint(found.values()),
+        first_pause_seconds=_MARKER_PAUSE_SECONDS,
+    )
 
 
 def _ended(channel: Channel, node: int, transactional_id: str, producer: Producer) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,18 +34,16 @@ def connection_settings(properties: Mapping[str, str]) -> dict[str, Any]:
         "security.protocol": protocol,
     }
     if protocol.endswith("SSL"):
-        settings |= _tls(properties)
+        settings |= _tls(properties, arguments["ssl_context"])
     if protocol.startswith("SASL"):
         settings |= _sasl(arguments)
     return settings
 
 
-def _tls(properties: Mapping[str, str]) -> dict[str, str]:
-    versions = {each.strip() for each in properties.get(_TLS_VERSIONS, "TLSv1.2,TLSv1.3").split(",")}
-    if versions != {"TLSv1.2", "TLSv1.3"}:
-        raise UnsupportedSetting(_TLS_VERSIONS, ",".join(sorted(versions)), "here both TLSv1.2 and TLSv1.3 are offered")
-    identification = properties.get(_IDENTIFICATION, "https").strip().lower()
-    settings = {_IDENTIFICATION: identification or "none"}
+def _tls(properties: Mapping[str, str], context: ssl.SSLContext) -> dict[str, str]:
+    if context.minimum_version is context.maximum_version:
+        raise UnsupportedSetting(_TLS_VERSIONS, properties[_TLS_VERSIONS], "here both TLSv1.2 and TLSv1.3 are offered")
+    settings = {_IDENTIFICATION: "https" if context.check_hostname else "none"}
     if (trusted := trust_pem(properties)) is not None:
         settings["ssl.ca.pem"] = trusted
     if (identity := identity_pem(properties)) is not None:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import kafka.errors
 from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
 
+from mirror.kafka import codes
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, View, topic_settings
 from mirror.kafka.metadata import metadata_request
-from mirror.kafka.problems import ConnectionFailed, RequestFailed
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition, by_topic
-
-_UNSUPPORTED_VERSION = 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ def undecided(channel: Channel, partitions: Iterable[TopicPartition]) -> set[Top
         if no broker can be reached.
     """
     wanted = set(partitions)
-    ends, _ = channel.find_offsets(wanted, LATEST, View.WRITTEN)
-    stable, _ = channel.find_offsets(ends, LATEST, View.STABLE)
+    ends = channel.find_offsets(wanted, LATEST, View.WRITTEN)
+    stable = channel.find_offsets(ends, LATEST, View.STABLE)
     return {each for each in wanted if each not in stable or stable[each] < ends[each]}
 
 
@@ -107,7 +107,7 @@ def producer_epochs(
     ConnectionFailed
         if no broker can be reached.
     """
-    found, _ = active_producers(channel, partitions)
+    found = active_producers(channel, partitions)
     return {
         partition: each.epoch
         for partition, producers in found.items()
@@ -118,8 +118,8 @@ def producer_epochs(
 
 def active_producers(
     channel: Channel, partitions: Iterable[TopicPartition]
-) -> tuple[Mapping[TopicPartition, tuple[ActiveProducer, ...]], Mapping[TopicPartition, RequestFailed]]:
-    """Return the producers with an id that the leaders of partitions know, and of which partitions none tells.
+) -> PartitionAnswers[tuple[ActiveProducer, ...]]:
+    """Return the producers with an id that the leaders of partitions know.
 
     KIP-664; clients without idempotence have no id, and are not among them.
 
@@ -161,7 +161,7 @@ def _producers(
     except ConnectionFailed as failure:
         if not isinstance(failure.__cause__, kafka.errors.UnsupportedVersionError):
             raise
-        yield from ((partition, _UNSUPPORTED_VERSION, ()) for partition in led)
+        yield from ((partition, codes.UNSUPPORTED_VERSION, ()) for partition in led)
         return
     for topic in topics:
         for entry in topic.partitions:

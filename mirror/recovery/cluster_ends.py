@@ -252,7 +252,7 @@ class ClusterEnds:
         """See `FlowEnds`."""
         partitions = list(self.ends().ends)
         with self._source() as channel:
-            found, untold = active_producers(channel, partitions)
+            found = active_producers(channel, partitions)
         return [
             *(
                 f"{each}: producer id {producer.producer_id} has a transaction open from {producer.open_since} on"
@@ -260,7 +260,10 @@ class ClusterEnds:
                 for producer in producers
                 if producer.open_since is not None
             ),
-            *(f"{each}: its leader does not tell of open transactions: {why}" for each, why in sorted(untold.items())),
+            *(
+                f"{each}: its leader does not tell of open transactions: {why}"
+                for each, why in sorted(found.problems.items())
+            ),
         ]
 
     def writers(self) -> Writers:
@@ -385,8 +388,8 @@ class ClusterEnds:
     ) -> Iterator[tuple[memoryview, Header]]:
         """Return the batches of a copy with the source's offsets that lie at these offsets; none if it has none."""
         copy = TopicPartition(self.copy_of(partition.topic), partition.partition)
-        (starts, lacking), (ends, _) = (target.find_offsets([copy], at) for at in (EARLIEST, LATEST))
-        if copy in lacking:
+        starts, ends = (target.find_offsets([copy], at) for at in (EARLIEST, LATEST))
+        if copy in starts.problems:
             return
         start, end = max(start, starts[copy]), min(end, ends[copy])
         if start < end:

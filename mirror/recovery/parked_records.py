@@ -35,7 +35,7 @@ def parked_contents(
     }
     found: dict[TopicPartition, dict[int, ParkedContent]] = defaultdict(dict)
     address = TopicPartition(parked_topic(source_alias), 0)
-    starts, _ = target.find_offsets([address], EARLIEST) if asked else ({}, {})
+    starts = target.find_offsets([address], EARLIEST) if asked else {}
     if address not in starts:
         return found
     end = target.offsets([address], LATEST)[address]

@@ -122,15 +122,15 @@ def find_writers(
     KafkaProblem
         if the cluster does not answer.
     """
-    producers, untold = active_producers(channel, partitions)
+    producers = active_producers(channel, partitions)
     found: dict[tuple[TopicPartition, int], RecentWriter] = {
         (each, one.producer_id): RecentWriter(each, one.producer_id, one.epoch, one.last_timestamp_ms)
         for each, known in producers.items()
         for one in known
         if one.last_timestamp_ms >= since_ms and one.producer_id not in own
     }
-    starts, untimed = channel.find_offsets(list(partitions), since_ms)
-    ends, unended = channel.find_offsets(list(partitions), LATEST)
+    starts = channel.find_offsets(list(partitions), since_ms)
+    ends = channel.find_offsets(list(partitions), LATEST)
     cut_short: dict[TopicPartition, tuple[range, ...]] = {}
     for each, start in starts.items():
         # No offset: nothing is there that is as young as that.
@@ -148,7 +148,7 @@ def find_writers(
     names = transactional_ids(channel, {one for _, one in found if one != NO_ID})
     writers = (replace(each, transactional_id=names.get(each.producer_id)) for each in found.values())
     slowest = sorted(writers, key=lambda each: (-_interval(each), each.partition, each.producer_id))
-    unknown = {each: str(why) for each, why in (unended | untimed | dict(untold)).items()}
+    unknown = {each: str(why) for each, why in (ends.problems | starts.problems | producers.problems).items()}
     return Writers(tuple(slowest), unknown, cut_short)
 
 

@@ -130,12 +130,12 @@ def find_rewritten(
     differences |= truncated
     unknown: dict[TopicPartition, str] = {}
     compared = 0
-    starts, unasked = source.find_offsets(left, EARLIEST)
+    starts = source.find_offsets(left, EARLIEST)
     for each in (each for each in left if each not in differences):
         difference: str | None = None
         unlooked: str | None
-        if each in unasked:
-            unlooked = str(unasked[each])
+        if each in starts.problems:
+            unlooked = str(starts.problems[each])
         elif settings.transform_of(each.topic) is not None:
             unlooked = "its records are transformed on their way, so they cannot be compared one by one"
         else:
@@ -162,11 +162,11 @@ def _truncated(
     """Return the partitions of which other leaders have written a part anew, and those whose epochs do not tell."""
     chosen = {each: [one.epoch for one in positions[each].epochs if one.epoch != NOT_KNOWN] for each in partitions}
     newest = {each: known[-1] for each, known in chosen.items() if known}
-    ends, problems = source.find_epoch_ends(newest)
+    ends = source.find_epoch_ends(newest)
     untold = {each: "none are on record" for each in chosen if each not in newest}
-    untold |= {each: str(why) for each, why in problems.items()}
+    untold |= {each: str(why) for each, why in ends.problems.items()}
     found = {}
-    for each in (each for each in newest if each not in problems):
+    for each in (each for each in newest if each not in ends.problems):
         position = positions[each]
         ask = _asker(source, each, {newest[each]: ends[each]})
         if (at := find_divergence(position.epochs, position.upstream, ask)) is not None:
@@ -182,10 +182,7 @@ def _asker(
 ) -> Callable[[int], EpochEnd | None]:
     def ask(epoch: int) -> EpochEnd | None:
         if epoch not in known:
-            found, problems = source.find_epoch_ends({partition: epoch})
-            for problem in problems.values():
-                raise problem
-            known[epoch] = found[partition]
+            known[epoch] = source.find_epoch_ends({partition: epoch}).whole()[partition]
         return known[epoch]
 
     return ask

@@ -150,9 +150,9 @@ def look(channel: Channel, partitions: Collection[TopicPartition]) -> Look:
     ConnectionFailed
         if no broker can be reached.
     """
-    ends, no_ends = channel.find_offsets(list(partitions), LATEST)
-    producers, _ = active_producers(channel, partitions)
-    return Look(ends, producers, {partition: _said(why) for partition, why in no_ends.items()})
+    ends = channel.find_offsets(list(partitions), LATEST)
+    producers = active_producers(channel, partitions)
+    return Look(ends, producers, {partition: _said(why) for partition, why in ends.problems.items()})
 
 
 def watch(

@@ -418,11 +418,11 @@ def _chosen(
             why[partition] = f"the flow does not copy {partition.topic} any more"
         elif settings.policy.is_heartbeats_topic(partition.topic):
             why[partition] = "heartbeats are not compared"
-    starts, untold = source.offsets_once_led([each for each in copies if each not in why], EARLIEST)
-    gone = source.absent(untold)
+    starts = source.offsets_once_led([each for each in copies if each not in why], EARLIEST)
+    gone = source.absent(starts.problems)
     why |= {each: f"{each} is not on {flow.source} any more" for each in gone}
-    _, copies_untold = target.offsets_once_led([copies[each] for each in starts], EARLIEST)
-    unchecked = {each: str(problem) for each, problem in untold.items() if each not in gone}
+    copies_untold = target.offsets_once_led([copies[each] for each in starts], EARLIEST).problems
+    unchecked = {each: str(problem) for each, problem in starts.problems.items() if each not in gone}
     unchecked |= {each: str(copies_untold[copies[each]]) for each in starts if copies[each] in copies_untold}
     left_out = [
         LeftOut(flow.target, copies[each], 0, end, None, reason, is_unchecked=each in unchecked)

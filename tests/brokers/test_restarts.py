@@ -10,6 +10,7 @@ import pytest
 from mirror.copier import loop, placing
 from mirror.copier.tail_match import Batch
 from mirror.kafka import partition_state
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import LogWriter
 from mirror.model.partition import TopicPartition
@@ -168,7 +169,7 @@ def test_a_long_tail_is_matched_piece_by_piece_while_others_are_copied(
 
     A target as old as Kafka 2.7 does not tell what its producers have written last.
     """
-    monkeypatch.setattr(partition_state, "active_producers", lambda *_: ({}, {}))
+    monkeypatch.setattr(partition_state, "active_producers", lambda *_: PartitionAnswers())
     monkeypatch.setattr(placing, "_MATCH_SECONDS", 0.02)
     copying = new_copying(partitions=2)
     (long, long_copy), (short, _) = copying.pairs.items()

@@ -118,8 +118,8 @@ def test_markers_fill_a_hole_and_what_is_late_of_them_is_refused_behind_an_empty
     assert read(appender, client, partition) == {0: b"0", 1: b"1", 304: b"304"}
     stable = appender.channel.offsets([partition], LATEST, View.STABLE)[partition]
     assert stable == 305
-    found, problems = partition_state.active_producers(appender.channel, [partition])
-    assert problems == {}
+    found = partition_state.active_producers(appender.channel, [partition])
+    assert found.problems == {}
     assert {(each.producer_id, each.epoch, each.last_sequence) for each in found[partition]} == {
         (OURS.producer_id, 0, 2),
         (now.producer_id, now.epoch, -1),

@@ -356,7 +356,7 @@ def test_a_record_of_the_flow_that_is_there_twice_is_extra_also_beside_a_running
 
     copy = engines.copies[0]
     with closing(Channel("west", engines.target)) as channel:
-        told, _ = active_producers(channel, [copy])
+        told = active_producers(channel, [copy])
     (writer,) = told[copy]
     again = batch.encode(
         [Record(0, 1, None, b"0", (), -1)], 0, Producer(writer.producer_id, writer.epoch), writer.last_sequence + 1

@@ -18,6 +18,7 @@ from mirror.control import status
 from mirror.control.flow_log import NeverRun
 from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
 from mirror.control.status import SILENT_AFTER_MS, FlowObserver, fence_in_force, judge_state, observe
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.copied import Waiting
 from mirror.model.failover import FailoverEntry, Phase
@@ -151,10 +152,8 @@ class Source:
     def __init__(self, *_: object, **__: object) -> None:
         pass
 
-    def find_offsets(
-        self, partitions: Iterable[TopicPartition], _: int
-    ) -> tuple[dict[TopicPartition, int], dict[Any, Any]]:
-        return dict.fromkeys(partitions, 9), {}
+    def find_offsets(self, partitions: Iterable[TopicPartition], _: int) -> PartitionAnswers[int]:
+        return PartitionAnswers(dict.fromkeys(partitions, 9))
 
     def absent(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         assert not partitions
@@ -183,11 +182,9 @@ def test_topics_that_are_no_longer_selected_do_not_lag(
 class HalfGone(Source):
     """A source that has lost a topic, a partition of another, and the leader of a third."""
 
-    def find_offsets(
-        self, partitions: Iterable[TopicPartition], _: int
-    ) -> tuple[dict[TopicPartition, int], dict[Any, Any]]:
-        problems = {each: LeaderUnknown(f"east: {each} has no leader") for each in partitions if each != ORDERS}
-        return {ORDERS: 9}, problems
+    def find_offsets(self, partitions: Iterable[TopicPartition], _: int) -> PartitionAnswers[int]:
+        left = (each for each in partitions if each != ORDERS)
+        return PartitionAnswers({ORDERS: 9}, {each: LeaderUnknown(f"east: {each} has no leader") for each in left})
 
     def absent(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         return frozenset(each for each in partitions if each.topic == "bills" or each.partition == 7)

@@ -16,6 +16,7 @@ from mirror.copier.same_offsets import Moved, SameOffsetsCopy, Unexpected
 from mirror.copier.standing import Standing
 from mirror.copier.work import FlowWork
 from mirror.kafka import codes, partition_state
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.appending import Appended, Appender
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST
@@ -55,7 +56,7 @@ class Target:
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> Target:
     made = Target(100)
-    monkeypatch.setattr(partition_state, "active_producers", lambda *_: ({ORDERS: made.known}, {}))
+    monkeypatch.setattr(partition_state, "active_producers", lambda *_: PartitionAnswers({ORDERS: made.known}))
     return made
 
 

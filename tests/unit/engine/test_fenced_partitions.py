@@ -13,6 +13,7 @@ import pytest
 from mirror.copier.work import OthersUntil
 from mirror.engine import flow_producers, known_producers
 from mirror.engine.flow_producers import FlowProducers
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.batch import LARGEST_SEQUENCE, Producer
 from mirror.kafka.channel import LATEST, View
 from mirror.kafka.partition_state import ActiveProducer
@@ -44,10 +45,10 @@ class Target:
 
     def find_offsets(
         self, wanted: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Exception]]:
+    ) -> PartitionAnswers[int]:
         assert (at, view) == (LATEST, View.VISIBLE), "what is replicated stays"
         self.asked.append(set(wanted))
-        return dict.fromkeys(wanted, 20), {}
+        return PartitionAnswers(dict.fromkeys(wanted, 20))
 
     def leader_epoch(self, _: TopicPartition) -> int:
         return 3
@@ -139,10 +140,10 @@ def test_nothing_of_the_flow_lies_behind_a_position_where_the_leader_knows_its_l
     held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, "id" if is_own_id else None))
     told = {} if active is None else {FINE: tuple(active)}
 
-    def active_producers(_: object, asked: Iterable[TopicPartition]) -> tuple[Mapping[Any, Any], Mapping[Any, Any]]:
+    def active_producers(_: object, asked: Iterable[TopicPartition]) -> PartitionAnswers[Any]:
         assert target.asked == [{FINE, KNOWS}]
         assert set(asked) == {FINE}, "behind the other nothing lies"
-        return told, {}
+        return PartitionAnswers(told)
 
     monkeypatch.setattr(flow_producers.partition_state, "active_producers", active_producers)
     behind = Position(10, 10, 0, True, next_batch=expected)
@@ -155,7 +156,9 @@ def test_as_whom_it_was_written_until_an_engine_took_the_next_epoch_is_what_coun
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(6, 4))
-    monkeypatch.setattr(flow_producers.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
+    monkeypatch.setattr(
+        flow_producers.partition_state, "active_producers", lambda *_: PartitionAnswers({FINE: (UP_TO_THEN,)})
+    )
     behind = Position(10, 10, 0, True, next_batch=WROTE)
     assert held.others_until({FINE: behind}, {7}) == {}
     target.taken = Producer(7, 6)
@@ -169,7 +172,9 @@ def test_where_the_id_is_given_again_another_that_has_written_in_between_may_be_
 ) -> None:
     """The id is P, then Q without the right to it, then P once more; brokers forget Q by the times of its records."""
     held, _, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, transactional_id))
-    monkeypatch.setattr(flow_producers.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
+    monkeypatch.setattr(
+        flow_producers.partition_state, "active_producers", lambda *_: PartitionAnswers({FINE: (UP_TO_THEN,)})
+    )
     found = held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7})
     assert found == ({FINE: OthersUntil(20, 3)} if is_known else {})
 
@@ -180,9 +185,9 @@ def test_what_another_leader_knows_than_the_one_that_told_the_end_does_not_count
     """By metadata of a broker that is cut off it is the one of before, which does not know what was written since."""
     held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, "id"))
 
-    def cut_off(*_: object) -> tuple[Mapping[Any, Any], Mapping[Any, Any]]:
+    def cut_off(*_: object) -> PartitionAnswers[Any]:
         monkeypatch.setattr(target, "leader_epoch", lambda _: 2)
-        return {FINE: (UP_TO_THEN,)}, {}
+        return PartitionAnswers({FINE: (UP_TO_THEN,)})
 
     monkeypatch.setattr(flow_producers.partition_state, "active_producers", cut_off)
     assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}

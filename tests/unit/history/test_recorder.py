@@ -16,6 +16,7 @@ from mirror.history.kept import Bounds
 from mirror.history.recorder import AnyObserver, FlowNews, FlowRecorder
 from mirror.history.samples import Sample
 from mirror.history.store import HistoryWriter
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import EARLIEST
 from mirror.kafka.problems import ConnectionFailed
 from mirror.model.mm2_trace import Pair
@@ -37,10 +38,10 @@ class Source:
         self.opened += 1
         return self
 
-    def find_offsets(self, _: Any, at: int) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Any]]:
+    def find_offsets(self, _: Any, at: int) -> PartitionAnswers[int]:
         if self.ends is None:
             raise ConnectionFailed("east: refused")
-        return (dict.fromkeys(self.ends, 30) if at == EARLIEST else self.ends), {}
+        return PartitionAnswers(dict.fromkeys(self.ends, 30) if at == EARLIEST else self.ends)
 
     def close(self) -> None:
         pass

@@ -66,7 +66,7 @@ def test_tls_trusts_and_presents_what_javas_stores_hold(identity: tuple[Path, Pa
 
 
 def test_kerberos_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = {"bootstrap_servers": ["one:9092"], "security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"}
+    arguments = {"bootstrap_servers": ["one:9092"], "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI"}
     monkeypatch.setattr("mirror.kafka.librdkafka.client_arguments", lambda _: arguments)
     with pytest.raises(UnsupportedSetting, match="Kerberos"):
         taken()

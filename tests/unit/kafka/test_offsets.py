@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import kafka.errors
 import pytest
 
 from mirror.kafka import channel
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel
 from mirror.kafka.problems import BrokerRefused, LeaderUnknown
 from mirror.model.partition import TopicPartition
@@ -26,8 +26,8 @@ class Elected(Channel):
     def find_offsets(self, partitions: Any, at: int, view: Any = None) -> Any:
         self.asked += 1
         if self.asked > self._times:
-            return {ORDERS: 7}, {}
-        return {}, {ORDERS: BrokerRefused("west: offsets of orders-0", kafka.errors.for_code(self._code))}
+            return PartitionAnswers({ORDERS: 7})
+        return PartitionAnswers(problems={ORDERS: BrokerRefused("west: offsets of orders-0", self._code)})
 
 
 @pytest.mark.parametrize("code", [5, 6, 9, 74, 75, 78])
@@ -54,7 +54,7 @@ def test_a_partition_without_a_leader_is_not_waited_for() -> None:
     class Leaderless(Elected):
         def find_offsets(self, partitions: Any, at: int, view: Any = None) -> Any:
             self.asked += 1
-            return {}, {ORDERS: LeaderUnknown("west: orders-0 has no leader")}
+            return PartitionAnswers(problems={ORDERS: LeaderUnknown("west: orders-0 has no leader")})
 
     leaderless = Leaderless(0, 0)
     with pytest.raises(LeaderUnknown):

@@ -8,6 +8,7 @@ from typing import Any, cast
 import kafka.errors
 import pytest
 
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.partition_state import ActiveProducer, active_producers, producer_epochs, unable_to_append, undecided
 from mirror.kafka.problems import ConnectionFailed
@@ -62,13 +63,13 @@ class Brokers:
         ]
         return Answer(topics=[Answer(name="orders", partitions=found)])
 
-    def ask_leaders(self, _: str, wanted: Any, ask: Any) -> tuple[dict[TopicPartition, Any], dict[TopicPartition, Any]]:
+    def ask_leaders(self, _: str, wanted: Any, ask: Any) -> PartitionAnswers[Any]:
         led: dict[int, list[TopicPartition]] = {}
         for partition in wanted:
             if partition in self.producers:
                 led.setdefault(self.producers[partition][0], []).append(partition)
         answers = [each for node, found in led.items() for each in ask(node, found)]
-        return {partition: answer for partition, code, answer in answers if not code}, {}
+        return PartitionAnswers({partition: answer for partition, code, answer in answers if not code})
 
 
 def unable(brokers: Brokers, *partitions: TopicPartition) -> dict[TopicPartition, str]:
@@ -103,8 +104,8 @@ def test_of_each_partition_the_epoch_of_that_very_producer_is_told_by_its_leader
         ORDERS[3]: (1, None),
     }
     assert producer_epochs(cast(Channel, brokers), ORDERS, 7) == {ORDERS[0]: 3, ORDERS[1]: 4}
-    told, untold = active_producers(cast(Channel, brokers), ORDERS[:4])
-    assert untold == {}
+    told = active_producers(cast(Channel, brokers), ORDERS[:4])
+    assert told.problems == {}
     assert told[ORDERS[0]] == (
         ActiveProducer(6, 9, 7, 8, 4, 7),
         ActiveProducer(7, 3, 7, 8, None, 1),
@@ -118,10 +119,10 @@ def test_where_readers_of_committed_data_see_to_the_end_nothing_is_open() -> Non
     asked: list[View] = []
     ends = {View.WRITTEN: {ORDERS[0]: 5, ORDERS[1]: 5, ORDERS[2]: 5}, View.STABLE: {ORDERS[0]: 6, ORDERS[1]: 4}}
 
-    def find_offsets(partitions: Any, at: int, view: View) -> tuple[dict[TopicPartition, int], dict[Any, Any]]:
+    def find_offsets(partitions: Any, at: int, view: View) -> PartitionAnswers[int]:
         assert at == LATEST
         asked.append(view)
-        return {each: end for each, end in ends[view].items() if each in partitions}, {}
+        return PartitionAnswers({each: end for each, end in ends[view].items() if each in partitions})
 
     channel = cast(Channel, Answer(find_offsets=find_offsets))
     assert undecided(channel, ORDERS[:4]) == {ORDERS[1], ORDERS[2], ORDERS[3]}

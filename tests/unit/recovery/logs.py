@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.batch import Header
 from mirror.kafka.channel import LATEST
 from mirror.kafka.partition_state import ActiveProducer
@@ -52,9 +53,7 @@ class Logs:
     producers: Mapping[TopicPartition, tuple[ActiveProducer, ...]] = field(default_factory=dict)
     leaderless: frozenset[TopicPartition] = frozenset()
 
-    def find_offsets(
-        self, partitions: Iterable[TopicPartition], at: int
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, LeaderUnknown]]:
+    def find_offsets(self, partitions: Iterable[TopicPartition], at: int) -> PartitionAnswers[int]:
         """As `Channel.find_offsets`."""
         wanted = list(partitions)
         found = {}
@@ -69,13 +68,14 @@ class Logs:
                 each: (*self.batches.get(each, ()), *self.later.get(each, ())) for each in {*self.batches, *self.later}
             }
             self.later = {}
-        return found, {each: LeaderUnknown(f"{each} has no leader") for each in wanted if each in self.leaderless}
+        left = (each for each in wanted if each in self.leaderless)
+        return PartitionAnswers(found, {each: LeaderUnknown(f"{each} has no leader") for each in left})
 
     def serve(self, patched: pytest.MonkeyPatch) -> None:
         """Have the modules that look for writers read these logs."""
 
-        def producers(_: object, wanted: Iterable[TopicPartition]) -> tuple[dict[Any, Any], dict[Any, Any]]:
-            return {each: self.producers[each] for each in wanted if each in self.producers}, {}
+        def producers(_: object, wanted: Iterable[TopicPartition]) -> PartitionAnswers[Any]:
+            return PartitionAnswers({each: self.producers[each] for each in wanted if each in self.producers})
 
         for module in (fenced_side, recent_writers):
             patched.setattr(module, "LogReader", Reader, raising=False)

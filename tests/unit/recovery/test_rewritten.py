@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import EARLIEST, Channel
 from mirror.kafka.problems import LeaderUnknown
 from mirror.model.failover import Phase
@@ -39,13 +40,12 @@ class Source:
     def topic_id(self, _: str) -> str:
         return ""
 
-    def find_epoch_ends(
-        self, wanted: Mapping[Any, int]
-    ) -> tuple[Mapping[Any, EpochEnd | None], dict[Any, LeaderUnknown]]:
-        return self.epoch_ends, {each: LeaderUnknown("no epochs") for each in wanted if each not in self.epoch_ends}
+    def find_epoch_ends(self, wanted: Mapping[Any, int]) -> PartitionAnswers[EpochEnd | None]:
+        left = (each for each in wanted if each not in self.epoch_ends)
+        return PartitionAnswers(self.epoch_ends, {each: LeaderUnknown("no epochs") for each in left})
 
-    def find_offsets(self, wanted: list[Any], _: int) -> tuple[dict[Any, int], dict[Any, LeaderUnknown]]:
-        return {}, {each: LeaderUnknown("no start") for each in wanted}
+    def find_offsets(self, wanted: list[Any], _: int) -> PartitionAnswers[int]:
+        return PartitionAnswers(problems={each: LeaderUnknown("no start") for each in wanted})
 
 
 def rewritten(source: Source) -> Rewritten:
@@ -92,8 +92,8 @@ class Logs(Source):
     def topic_id(self, _: str) -> str:
         return self.id
 
-    def find_offsets(self, wanted: list[Any], _: int) -> tuple[dict[Any, int], dict[Any, LeaderUnknown]]:
-        return dict.fromkeys(wanted, self.start), {}
+    def find_offsets(self, wanted: list[Any], _: int) -> PartitionAnswers[int]:
+        return PartitionAnswers(dict.fromkeys(wanted, self.start))
 
     def offsets(self, wanted: list[Any], at: int) -> dict[Any, int]:
         return dict.fromkeys(wanted, self.start if at == EARLIEST else self.end)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from mirror.kafka.answers import Found
+from mirror.kafka.answers import Found, PartitionAnswers
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupDescription, GroupPosition
@@ -28,10 +28,11 @@ class Leaders:
 
     def ask_leaders(
         self, _: str, partitions: Sequence[TopicPartition], ask: Callable[[int, Any], Iterable[Any]]
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, LeaderUnknown]]:
+    ) -> PartitionAnswers[int]:
         told = [each for each in partitions if each in self._times]
         found = {each: at_ms for each, error, at_ms in ask(1, told) if error == 0}
-        return found, {each: LeaderUnknown(f"{each} has no leader") for each in partitions if each not in found}
+        left = (each for each in partitions if each not in found)
+        return PartitionAnswers(found, {each: LeaderUnknown(f"{each} has no leader") for each in left})
 
     def call(self, _: object, __: int) -> Any:
         entries = [

@@ -12,6 +12,7 @@ import pytest
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import EARLIEST, LATEST, View
 from mirror.kafka.problems import LeaderUnknown
 from mirror.model.flow_state import FlowState
@@ -340,9 +341,9 @@ class Leaders:
     def __init__(self, untold: Collection[TopicPartition], lacks: Collection[TopicPartition] = ()) -> None:
         self._untold, self._lacks = {*untold, *lacks}, lacks
 
-    def offsets_once_led(self, partitions: Iterable[TopicPartition], _: int) -> tuple[Any, Any]:
+    def offsets_once_led(self, partitions: Iterable[TopicPartition], _: int) -> PartitionAnswers[int]:
         asked = list(partitions)
-        return (
+        return PartitionAnswers(
             {each: 0 for each in asked if each not in self._untold},
             {each: LeaderUnknown(f"{each} has no leader") for each in asked if each in self._untold},
         )
