@@ -147,7 +147,7 @@ class Lane:
             last = handover.runs[-1]
             syncs.owe_again(last.upstream + last.length - 1, last.downstream + last.length - 1)
         self._committed_sync: OffsetSync | None = syncs.take_due() if gate and syncs else None
-        self._committed = self._standing() if gate else None
+        self._committed = self._append_point() if gate else None
 
     def _new_merging(self, producer: Producer) -> Merging:
         return Merging(producer, self._set_aside)
@@ -314,7 +314,7 @@ class Lane:
         if self._committed is not None:
             if self._others is not None:
                 self._others.committed()
-            self._committed = self._standing()
+            self._committed = self._append_point()
             self._committed_sync = (self.syncs.take_due() if self.syncs else None) or self._committed_sync
 
     def take_due_sync(self) -> OffsetSync | None:
@@ -379,7 +379,7 @@ class Lane:
 
     def result(self) -> PartitionResult:
         """Say what became of the partition."""
-        now = self._standing()
+        now = self._append_point()
         if self._committed is None or self._committed.handover is None:
             return now
         handover = replace(
@@ -394,7 +394,7 @@ class Lane:
     def _owes_sync(self) -> bool:
         return self.syncs is not None and not self.syncs.is_settled
 
-    def _standing(self) -> PartitionResult:
+    def _append_point(self) -> PartitionResult:
         handover = Handover(
             self._position,
             tuple(self._runs),

@@ -18,7 +18,7 @@ from mirror.copier import gaps, resume
 from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.links import ClusterLinks
 from mirror.copier.mirrored import Mirrored, Undecided
-from mirror.copier.resume import Ends, Javas, NotYet, Partly, Place, Ready, Refused
+from mirror.copier.resume import Ends, NotYet, Partly, Place, Ready, Refused, WrittenByMm2
 from mirror.copier.tail_match import Batch
 from mirror.copier.takeover import JavaWrote, watched
 from mirror.copier.truncated import truncated_at
@@ -128,7 +128,7 @@ def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: Cluste
     except KafkaProblem as problem:
         return NotYet(str(problem))
     if has_records and work.mm2 is not None:
-        return Javas()
+        return WrittenByMm2()
     return resume.begin_behind_others(work, flow, ends) if has_records else resume.begin(work, flow, ends)
 
 
@@ -237,7 +237,7 @@ def _go_on(
         return Ready(handover)
     now_ms = int(time.time() * 1000)
     outcome = _resume(flow, work, ends, source, target, mirrored, is_decided, others_until, is_over)
-    if isinstance(outcome, Javas | NotYet):
+    if isinstance(outcome, WrittenByMm2 | NotYet):
         return outcome
     again = None
     if isinstance(outcome, Ready | Partly) and not is_decided:
@@ -330,7 +330,7 @@ def _resume(
             replace(found.handover, position=position, clean=False, is_recorded=False, unwritten=unwritten), said
         )
     except JavaWrote:
-        return Javas()
+        return WrittenByMm2()
     except CorruptBatch as problem:
         return Refused(f"what lies on the target cannot be compared with the source: {problem}")
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
+from mirror.copier.append_point import AppendPoint
 from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.removed_match import match_removed
-from mirror.copier.standing import Standing
 from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
 from mirror.copier.thinned_match import match_thinned
 from mirror.copier.transforming import ChangedBatches
@@ -77,15 +77,15 @@ class Ends:
 class Ready:
     """Copying may begin at ``handover``, once ``records`` are in the state topic; ``note``: what people should know.
 
-    ``standing``: of a copy with the source's offsets, where it stands. ``removed``: how many of those skipped by the
-    match the source no longer has.
+    ``append_point``: of a copy with the source's offsets. ``removed``: how many of those skipped by the match are gone
+    from the source.
     """
 
     handover: Handover
     records: tuple[StateRecord, ...] = ()
     skipped_by_match: int = 0
     note: str = ""
-    standing: Standing | None = None
+    append_point: AppendPoint | None = None
     removed: int = 0
 
 
@@ -117,11 +117,11 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Javas:
+class WrittenByMm2:
     """Java MirrorMaker has copied it since; it is taken over from that first, beside the epochs."""
 
 
-Place: TypeAlias = Ready | NotYet | Partly | Refused | Javas
+Place: TypeAlias = Ready | NotYet | Partly | Refused | WrittenByMm2
 """Where a partition's copy begins, or why it does not."""
 
 

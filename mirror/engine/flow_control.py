@@ -102,7 +102,7 @@ class FlowControl:
         # Not before it was looked what an engine before has left, and that is on record.
         self._may_keep_up = threading.Event()
         self._held: tuple[int, TakenProducers] | None = None
-        # Positions were read back before the source was reached; under the lock of the standing.
+        # Positions were read back before the source was reached; under the lock of the flow's runtime.
         self._is_known_without_source = False
 
     @property

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def _alone(method: Callable[Concatenate[FlowRuntime, P], T]) -> Callable[Concatenate[FlowRuntime, P], T]:
-    """Let one thread at a time look at a flow's standing or change it."""
+    """Let one thread at a time read or change a flow's runtime."""
 
     @wraps(method)
     def with_lock(runtime: FlowRuntime, /, *args: P.args, **named: P.kwargs) -> T:

@@ -93,7 +93,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Transactions:
+class TransactionPattern:
     """How a producer groups its records: ``records`` in a transaction, every ``aborted_every``-th of them aborted.
 
     An ``aborted_every`` of 0 aborts none.
@@ -133,7 +133,7 @@ class LedgerProducer:
         parts: PartWriter,
         *,
         skew_ms: int = 0,
-        transactions: Transactions | None = None,
+        transactions: TransactionPattern | None = None,
         stamping: Collection[str] = (),
         reach: Reachability | None = None,
     ) -> None:
@@ -244,7 +244,7 @@ class LedgerProducer:
             )
         )
 
-    def _in_transaction(self, transactions: Transactions) -> bool:
+    def _in_transaction(self, transactions: TransactionPattern) -> bool:
         """End the transaction that is full and begin the next; tell whether one is open."""
         is_full = self.sent % transactions.records == 0 and self._is_in_transaction
         if is_full:
@@ -505,7 +505,7 @@ def load(
     names = [f"{name}-{number}" for number in range(producers)]
     try:
         further = parse_properties(client_property or [])
-        transactions = Transactions(transaction_records, aborted_every) if transaction_records else None
+        transactions = TransactionPattern(transaction_records, aborted_every) if transaction_records else None
         parts = [PartWriter(ledger / "sends", each, SENDS) for each in names]
         reaches = [Reachability() for _ in names]
         clients = [

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from mirror.copier import hole_filling
+from mirror.copier.append_point import AppendPoint
 from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.markers import Markers
 from mirror.copier.same_lane import Hole
 from mirror.copier.same_offsets import Moved, SameOffsetsCopy, Unexpected
-from mirror.copier.standing import Standing
 from mirror.copier.work import FlowWork
 from mirror.kafka import codes, partition_state
 from mirror.kafka.appending import Appended, Appender
@@ -152,7 +152,7 @@ def test_what_lies_where_a_hole_is_to_be_filled_is_not_taken_for_what_fills_it(
     work = cast(FlowWork, SimpleNamespace(flow=FLOW, target_client={}))
     target.end = end
     filler = HoleFiller(work, lambda: None)
-    (found,) = filler.fill([Hole(ORDERS, Standing(100, 0, is_compacted=False), 101)]).values()
+    (found,) = filler.fill([Hole(ORDERS, AppendPoint(100, 0, is_compacted=False), 101)]).values()
     assert isinstance(found, Moved)
     assert str(found) == f"{ORDERS} ends at {end}, and not at 100: what lies there is looked up"
 
