@@ -197,12 +197,12 @@ def offsets(
             f"Groups of {chosen.flow}", [_position_row(row) for row in rows], most=None if show_all else MOST_ROWS
         )
         out.print(_last_report(view, chosen.flow), markup=False, highlight=False)
-    for each in view.unread:
+    for each in view.unknown_positions:
         err.print(f"Not told, so not among these: {each}", markup=False)
     is_nobody = group != EVERY_GROUP and view.unmatched is not None
     if is_nobody:
         err.print(view.unmatched, markup=False)
-    if view.unread or is_nobody:
+    if view.unknown_positions or is_nobody:
         raise typer.Exit(VERDICT_NOT_PASS)
 
 

@@ -50,13 +50,13 @@ def ignored_keys(config: MirrorMakerConfig) -> dict[str, str]:
     aliases = config.clusters
     flows = [Flow(source, target) for source in aliases for target in aliases if source != target]
     told = {}
-    unread = dict(unused_security(config)) | {each.key: each.message for each in misspelt(config)}
+    without_effect = dict(unused_security(config)) | {each.key: each.message for each in misspelt(config)}
     for key in dict.fromkeys(entry.key for entry in config.file.entries):
         flow = next((each for each in flows if key.startswith(f"{each}.")), None)
         name = key.removeprefix(f"{flow}.")
         said: str | None
-        if key in unread:
-            said = unread[key]
+        if key in without_effect:
+            said = without_effect[key]
         elif name in _OLD_NAMES:
             if ENGINE[_GENERATION].value(config.resolved) == Generation.V3_9.value:
                 continue

@@ -423,7 +423,7 @@ def _paused(state: FlowState, limit: str | None, *, is_confirmed: bool) -> tuple
         return ()
     so_far = f"nothing more is sent to its copies; {limit}" if limit else "nothing more is appended to its copies"
     so_far = so_far if is_confirmed else "not confirmed by an engine yet"
-    return (f"paused: {'; '.join(state.pauses.told())} ({so_far})",)
+    return (f"paused: {'; '.join(state.pauses.descriptions())} ({so_far})",)
 
 
 def _behind_pauses(flow: Flow, partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.markers import Markers
 from mirror.copier.same_lane import Hole
-from mirror.copier.same_offsets import Moved, NotFilled, SameOffsetsCopy, Unexpected, leave_many, leave_one
+from mirror.copier.same_offsets import ForeignWrite, Moved, NotFilled, SameOffsetsCopy, leave_many, leave_one
 from mirror.copier.work import FlowWork
 from mirror.kafka import partition_state
 from mirror.kafka.appending import Appender
@@ -114,7 +114,7 @@ class HoleFiller:
                     case _:
                         self._before_writing()
                         made.fill(step, int(time.time() * 1000))
-            except (Unexpected, Moved, KafkaProblem) as problem:
+            except (ForeignWrite, Moved, KafkaProblem) as problem:
                 self._give_up(left.pop(hole.copy), problem, found)
         if waits_for_many:
             self._before_writing()

@@ -11,7 +11,7 @@ from mirror.copier.append_point import AppendPoint
 from mirror.copier.lane import Lane
 from mirror.copier.merging import CopiedBatch, Merging
 from mirror.copier.mirrored import Mirrored
-from mirror.copier.same_offsets import Moved, NotFilled, Unexpected, unexpected
+from mirror.copier.same_offsets import ForeignWrite, Moved, NotFilled, foreign_write
 from mirror.copier.streams import Piece
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
@@ -82,7 +82,7 @@ class SameOffsetsLane(Lane):
         self._originals: deque[tuple[int, int]] = deque()
         super().__init__(work, handover, producer, append_point.sequence, syncs, parked_topic, None, mirrored)
         # What others write is noticed by the first offset that is not the expected one.
-        self._others = None
+        self._foreign = None
 
     def _new_merging(self, producer: Producer) -> Merging:
         return _Unbroken(producer, self._set_aside, lambda: self.append_point.end, self._may_go)
@@ -202,7 +202,7 @@ class SameOffsetsLane(Lane):
     def not_filled(self, problem: NotFilled) -> None:
         """Take in why a hole is not filled now, or why it never will be."""
         self._is_being_filled = False
-        if isinstance(problem, Unexpected):
+        if isinstance(problem, ForeignWrite):
             self._is_shifted = True
             self.stop(str(problem))
         elif isinstance(problem, Moved):
@@ -234,10 +234,10 @@ class SameOffsetsLane(Lane):
         is_busy = self._is_being_filled or self.hole is not None or self.wants_look
         return super().is_idle and not is_busy
 
-    def pass_by_others(self, target_end: int) -> None:
+    def pass_by_foreign(self, target_end: int) -> None:
         """Stop if somebody else has written into the copy, and no flow copies that into the source."""
         if self._back is None and target_end > self.append_point.end and self.hole is None:
-            self.stop(unexpected(self.work.target, self.append_point.end, target_end))
+            self.stop(foreign_write(self.work.target, self.append_point.end, target_end))
 
     def take(
         self, frame: memoryview, part: FetchedPartition, *, read_committed: bool, received_at: float = 0.0
@@ -272,7 +272,7 @@ class SameOffsetsLane(Lane):
         if self._is_shifted or base_offset != _first(piece):
             if not self._is_shifted:
                 self._is_shifted = True
-                self.stop(unexpected(self.work.target, _first(piece), base_offset))
+                self.stop(foreign_write(self.work.target, _first(piece), base_offset))
             self.stream.give_up()
             return
         super()._acknowledged(piece, base_offset)

@@ -12,7 +12,7 @@ from mirror.copier import resume
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.gaps import made_anew
 from mirror.copier.links import ClusterLinks
-from mirror.copier.placing import Bearings, look_up, with_ids
+from mirror.copier.placing import LogHistory, look_up, with_ids
 from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused, in_chunks
 from mirror.copier.same_offsets import sequence_of
 from mirror.copier.transforming import change
@@ -61,7 +61,7 @@ def find_same_places(
     after, problems = target.ask(lambda channel: partition_state.active_producers(channel, copies))
     written, _ = target.ask(lambda channel: channel.find_offsets(copies, LATEST, View.WRITTEN))
     policies = target.ask(lambda channel: topic_settings(channel, {each.topic for each in copies}, ["cleanup.policy"]))
-    bearings = Bearings(flow, source, [work for work in partitions if isinstance(ends[work.source], Ends)])
+    history = LogHistory(flow, source, [work for work in partitions if isinstance(ends[work.source], Ends)])
     places: dict[TopicPartition, Place] = {}
     for work in partitions:
         found, copy = ends[work.source], work.target
@@ -80,7 +80,7 @@ def find_same_places(
         append_point = AppendPoint(found.target_end, sequence[1], is_compacted="compact" in policy)
         try:
             now = with_ids(work, source.channel(), target.channel())
-            places[work.source] = _place(flow, now, found, append_point, bearings, source.channel(), target.channel())
+            places[work.source] = _place(flow, now, found, append_point, history, source.channel(), target.channel())
         except KafkaProblem as failure:
             places[work.source] = NotYet(str(failure))
         except CorruptBatch as corrupt:
@@ -97,7 +97,7 @@ def _place(
     work: PartitionWork,
     ends: Ends,
     append_point: AppendPoint,
-    bearings: Bearings,
+    history: LogHistory,
     source: Channel,
     target: Channel,
 ) -> Place:
@@ -106,7 +106,7 @@ def _place(
         return elsewhere
     handover = work.handover
     if handover is None or differ(handover.position.target_id, work.target_id):
-        return _begun(flow, work, ends, append_point, bearings)
+        return _begun(flow, work, ends, append_point, history)
     if not handover.position.same_offsets:
         copy = Bounds(ends.target_start, ends.target_end)
         if copy.end > copy.start:
@@ -116,11 +116,11 @@ def _place(
                 f"{work.target} on {flow.flow.target} was copied to other offsets: {refused.reason}",
                 cannot_have_offsets=True,
             )
-        return _begun(flow, work, ends, append_point, bearings)
-    return _gone_on(flow, work, handover, ends, append_point, bearings, source, target)
+        return _begun(flow, work, ends, append_point, history)
+    return _gone_on(flow, work, handover, ends, append_point, history, source, target)
 
 
-def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: AppendPoint, bearings: Bearings) -> Place:
+def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: AppendPoint, history: LogHistory) -> Place:
     """Begin with a copy that has nothing in it; where the source begins is on record before anything is filled.
 
     A topic that is copied both ways has what the flow back has copied from it, and is gone on with behind that.
@@ -155,7 +155,7 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
         same_offsets=True,
     )
     written_as = writer_record(producer_of(flow.flow).producer_id, now_ms)
-    gap = _gone_with_the_source(work, ends, bearings, now_ms)
+    gap = _gone_with_the_source(work, ends, history, now_ms)
     gaps = (gap.record(),) if gap is not None else ()
     chunks = (chunk_record(work.source, 0, ()),) if before is not None else ()
     note = (
@@ -172,11 +172,11 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
     )
 
 
-def _gone_with_the_source(work: PartitionWork, ends: Ends, bearings: Bearings, now_ms: int) -> Gap | None:
+def _gone_with_the_source(work: PartitionWork, ends: Ends, history: LogHistory, now_ms: int) -> Gap | None:
     handover = work.handover
     if handover is None or not differ(handover.position.topic_id, work.topic_id):
         return None
-    return made_anew(work, handover.position, bearings.state(work.source, handover), ends, now_ms)
+    return made_anew(work, handover.position, history.state(work.source, handover), ends, now_ms)
 
 
 def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: AppendPoint) -> Ready:
@@ -224,7 +224,7 @@ def _gone_on(
     handover: Handover,
     ends: Ends,
     append_point: AppendPoint,
-    bearings: Bearings,
+    history: LogHistory,
     source: Channel,
     target: Channel,
 ) -> Place:
@@ -239,7 +239,7 @@ def _gone_on(
             f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
             f"beginning; {where} keeps what it has: {_ANEW}, or have that done (mirror.offsets.recreated)"
         )
-    diverged = bearings.divergence(work.source, position)
+    diverged = history.divergence(work.source, position)
     if diverged is not None:
         return Refused(
             f"{work.source} on {flow.flow.source} was truncated at offset {diverged}, and {where} has other records "
@@ -263,17 +263,17 @@ def _gone_on(
     chunk, runs = position.chunk, list(handover.runs)
     behind: tuple[Run, ...] = ()
     if is_behind:
-        chunk, kept = bearings.state(work.source, handover).chunk_before(work.source, end)
+        chunk, kept = history.state(work.source, handover).chunk_before(work.source, end)
         runs = list(kept)
         behind = runs_from(kept, end - _LATE_OFFSETS)
     elif end > position.upstream and not _is_headless(handover, append_point):
         behind = (Run(position.upstream, position.upstream, end - position.upstream),)
     if behind:
-        strange = _stranger(work, ends, behind, end, flow, source, target, is_compacted=append_point.is_compacted)
-        if strange is not None and may_be_original:
-            return NotYet(f"{where}: {strange}")
-        if strange is not None:
-            return Refused(f"{where}: {strange}: {_ANEW}")
+        found = _foreign_write(work, ends, behind, end, flow, source, target, is_compacted=append_point.is_compacted)
+        if found is not None and may_be_original:
+            return NotYet(f"{where}: {found}")
+        if found is not None:
+            return Refused(f"{where}: {found}: {_ANEW}")
     if end > position.upstream:
         # What was copied behind the position on record, and what fills its holes.
         extend(runs, Run(position.upstream, position.upstream, end - position.upstream))
@@ -335,7 +335,7 @@ def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: Flow
     return until
 
 
-def _stranger(
+def _foreign_write(
     work: PartitionWork,
     ends: Ends,
     runs: Sequence[Run],

@@ -284,8 +284,8 @@ class FlowControl:
                 return
             await_copy()
             with self._runtime.lock:
-                has_met_others = bool(self._runtime.others)
-            if has_met_others:
+                has_met_foreign = bool(self._runtime.foreign_stretches)
+            if has_met_foreign:
                 # Told sooner than by the next engine.
                 ticking.once(foreign_writers.tick)
 
@@ -385,7 +385,7 @@ class FlowControl:
                 if self._runtime.was_settled:
                     # What the leader before had sent has arrived.
                     self._producers.unrefused = None
-            if self._may_be_written_by_others():
+            if self._may_have_foreign_writers():
                 return 0, ()
             if lost is None and log.loss is None and self._held[1].was_used_before:
                 if source is None:
@@ -413,7 +413,7 @@ class FlowControl:
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
 
-    def _may_be_written_by_others(self) -> bool:
+    def _may_have_foreign_writers(self) -> bool:
         """Whether the leader before, or a task of an epoch that failed, may still write, and nothing refuses it."""
         former = self._producers.unrefused
         if former is None or self._runtime.was_settled:
@@ -502,7 +502,7 @@ class FlowControl:
                 return 0, ()
             with runtime.lock:
                 compared, writers = runtime.to_compare(asked), frozenset(runtime.writers)
-            runtime.take_others_until(compared, self._producers.others_until(compared, writers))
+            runtime.take_foreign_until(compared, self._producers.foreign_until(compared, writers))
             troubles = self._fenced(asked, log)
             producers = self._producers
             runtime.take_fenced(asked, troubles, log.poll(), producers.unrefused, is_own=producers.has_sent_unrefused)

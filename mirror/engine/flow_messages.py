@@ -62,7 +62,7 @@ def reasons(runtime: FlowRuntime, outages: Outages = NO_OUTAGES) -> tuple[str, .
 def silence(runtime: FlowRuntime) -> str | None:
     """Say that a task which copies is not heard of any more; before the first epoch has reported it is starting."""
     with runtime.lock:
-        seconds = runtime.unheard_seconds() if runtime.at_work and runtime.has_reported else 0.0
+        seconds = runtime.silent_seconds() if runtime.at_work and runtime.has_reported else 0.0
     return f"a task has said nothing for {seconds:.0f} s: what it copies stands still" if seconds > _SILENT else None
 
 

@@ -169,7 +169,7 @@ class FlowLeader:
     def _take_pauses(self, election: Election) -> None:
         before = self._runtime.pauses
         if take_pauses(self._runtime, election.pauses):
-            said = "; ".join(election.pauses.told()) or "nothing any more"
+            said = "; ".join(election.pauses.descriptions()) or "nothing any more"
             if before.pauses_any or election.pauses.pauses_any:
                 self._log.info("paused: %s", said)
 

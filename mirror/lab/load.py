@@ -489,7 +489,7 @@ def load(
     transaction_records: Annotated[
         int, typer.Option(min=0, help="Records in a transaction of each producer; 0: no transactions.")
     ] = 0,
-    aborted_every: Annotated[int, typer.Option(min=0, help="Every how-manieth transaction is aborted; 0: none.")] = 0,
+    aborted_every: Annotated[int, typer.Option(min=0, help="Abort every Nth transaction; 0: none.")] = 0,
     clock_skew_ms: Annotated[int, typer.Option(help="How much the clock of the producers is ahead.")] = 0,
     compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "lz4",
     seed: Annotated[int, typer.Option(help="The same seed gives the same records.")] = 0,

@@ -134,12 +134,12 @@ class Stream:
         self._consumer = Consumer(
             {
                 **work.consumer.of_stream(work.number, self._options.streams),
-                "error_cb": partial(self._heard_of, "source"),
+                "error_cb": partial(self._take_error, "source"),
                 "log_level": 2,
             }
         )
         self._producer = Producer(
-            {**work.producer.of_stream(), "error_cb": partial(self._heard_of, "target"), "log_level": 2}
+            {**work.producer.of_stream(), "error_cb": partial(self._take_error, "target"), "log_level": 2}
         )
         self._topics: list[str] = []
         self._target_topics: set[str] = set()
@@ -529,7 +529,7 @@ class Stream:
         if time.monotonic() - self._told_at > PATIENCE_SECONDS:
             raise StreamFailed(f"{what} {PATIENCE_SECONDS:.0f} s after it was told to end; read again by who goes on")
 
-    def _heard_of(self, end: str, error: KafkaError) -> None:
+    def _take_error(self, end: str, error: KafkaError) -> None:
         """Take in what a client has met on its own."""
         if error.fatal() or error.code() == KafkaError._AUTHENTICATION:
             self._problem = self._problem or f"the {end}: {error.str()}"

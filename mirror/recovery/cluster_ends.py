@@ -114,7 +114,7 @@ class ClusterEnds:
             state.run.at_ms if state.run else None,
             tuple(state.failovers.values()),
             tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
-            by_hand.told(),
+            by_hand.descriptions(),
             dict(state.placements),
             _troubles(state.run),
         )
@@ -252,7 +252,7 @@ class ClusterEnds:
         """See `FlowEnds`."""
         partitions = list(self.ends().ends)
         with self._source() as channel:
-            found, untold = active_producers(channel, partitions)
+            found, unanswered = active_producers(channel, partitions)
         return [
             *(
                 f"{each}: producer id {producer.producer_id} has a transaction open from {producer.open_since} on"
@@ -260,7 +260,7 @@ class ClusterEnds:
                 for producer in producers
                 if producer.open_since is not None
             ),
-            *(f"{each}: its leader does not tell of open transactions: {why}" for each, why in sorted(untold.items())),
+            *(f"{each}: its leader does not list open transactions: {why}" for each, why in sorted(unanswered.items())),
         ]
 
     def writers(self) -> Writers:

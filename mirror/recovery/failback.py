@@ -138,7 +138,7 @@ def look_home(
         *unsure,
         *(
             f"nobody can tell whether {forward.flow.source} still has what was copied of {each}"
-            for each in found.untold()
+            for each in found.unknown_messages()
         ),
     )
     return FailbackPlan(
@@ -165,7 +165,7 @@ def _returned(move: Move, forward: FlowEnds) -> Step:
         count = len(forward.ends().ends)
         said = f"{source} answers, with leaders of all of {counted(count, 'partition')}"
         if found.unknown:
-            told = f"nobody can tell whether it still has what was copied of {named(found.untold())}"
+            told = f"nobody can tell whether it still has what was copied of {named(found.unknown_messages())}"
             return Result(Verdict.UNKNOWN, f"{said}; {told}")
         by = "by topic ids and leader epochs; no records were compared"
         if found.compared:
@@ -308,8 +308,8 @@ def _refused(forward: FlowEnds, found: Rewritten) -> str:
     source, target = forward.flow.source, forward.flow.target
     return (
         f"{source} has something else than {target} has copied of it, so there is no way home to it: "
-        f"{named(found.told())}. Its groups would be at other records than they have read; make {source} the target of "
-        f"a new flow, or delete these topics there and have {target} copied"
+        f"{named(found.difference_messages())}. Its groups would be at other records than they have read; make "
+        f"{source} the target of a new flow, or delete these topics there and have {target} copied"
     )
 
 

@@ -291,13 +291,13 @@ def look_at_logs(
         if the cluster does not answer.
     """
     partitions = list(copied)
-    before, untold = channel.find_offsets(partitions, LATEST)
+    before, unanswered = channel.find_offsets(partitions, LATEST)
     behind, untimed = channel.find_offsets(partitions, since_ms)
     began = monotonic()
     with suppress(WaitTimeout):
         wait_until(lambda: monotonic() - began >= seconds, "the time to be over", timeout_seconds=2 * seconds + 1)
     ends, unended = channel.find_offsets(partitions, LATEST)
-    unknown = {each: str(why) for each, why in (untold | untimed | unended).items()}
+    unknown = {each: str(why) for each, why in (unanswered | untimed | unended).items()}
     # A time may be ahead of the clock: what was copied was written before the cut.
     starts = {each: max(offset, copied[each]) for each, offset in behind.items() if offset >= 0}
     ranges = {}

@@ -176,7 +176,7 @@ class Move:
             if isinstance(answer, NotDone) and not self.is_planned:
                 advice = f"where nobody can reach them, leave the stop command of {source} out"
                 return Result(Verdict.FAIL, f"{answer}. No group was moved, and the flow goes on; {advice}")
-            if self.entry.mode == "cut-off" and is_word(answer) and (problem := self._source.belied()) is not None:
+            if self.entry.mode == "cut-off" and is_word(answer) and (problem := self._source.who_writes()) is not None:
                 return Result(Verdict.FAIL, f"{_detail(answer)}, but {problem}. No group was moved")
             return result_of(answer, at_ms=self.now_ms(), confirmed=isinstance(answer, Done))
 

@@ -304,7 +304,7 @@ class _Waiting:
         self._wish = wish
         self._log = _log(settings, flow)
         self._offset = -1
-        self._ousting: EngineFencing | None = None
+        self._fencing: EngineFencing | None = None
 
     def has_run(self) -> bool:
         """Whether there is a state topic: without one nothing is paused."""
@@ -388,7 +388,7 @@ class _Waiting:
         if self._is_superseded(state):
             return replace(nothing, problem=self._superseded(state), is_superseded=True)
         if self._is_read and state.pauses.obscure is not None:
-            return replace(nothing, problem="; ".join(state.pauses.told()))
+            return replace(nothing, problem="; ".join(state.pauses.descriptions()))
         if report is not None and self._is_taken_in(state, report):
             return replace(nothing, confirmed_by=leader)
         return replace(nothing, problem=self._silence(state)) if leader or not self._is_read else nothing
@@ -430,17 +430,17 @@ class _Waiting:
             return report_without_engine(_NOBODY, state), None
         if any(now_ms() - each.at_ms <= SILENT_AFTER_MS for each in state.standbys.values()):
             # That one takes the flow over, and finds out how far it is copied.
-            self._end_ousting()
+            self._end_fencing()
             return report, leader
-        if self._ousting is None:
-            self._ousting = EngineFencing(self._flow, self._settings.engine.leader_timeout_seconds)
+        if self._fencing is None:
+            self._fencing = EngineFencing(self._flow, self._settings.engine.leader_timeout_seconds)
         # Who has said that something is open may be gone by now.
-        ousted = self._ousting.try_once(self._log)
-        return (ousted, None) if ousted is not None else (report, leader)
+        fenced = self._fencing.try_once(self._log)
+        return (fenced, None) if fenced is not None else (report, leader)
 
     def _leader(self, state: FlowState) -> str | None:
         """Return which engine leads the flow; whoever leads it from here is none."""
-        is_here = self._ousting is not None and state.claim is not None and state.claim.engine == self._ousting.engine
+        is_here = self._fencing is not None and state.claim is not None and state.claim.engine == self._fencing.engine
         return None if is_here else _leader(state)
 
     def _silence(self, state: FlowState) -> str:
@@ -454,15 +454,15 @@ class _Waiting:
     def close(self) -> None:
         """Close the connections."""
         try:
-            self._end_ousting()
+            self._end_fencing()
         finally:
             self._log.close()
 
-    def _end_ousting(self) -> None:
-        if self._ousting is not None:
-            ousting, self._ousting = self._ousting, None
+    def _end_fencing(self) -> None:
+        if self._fencing is not None:
+            fencing, self._fencing = self._fencing, None
             with suppress(KafkaProblem):
-                ousting.close()
+                fencing.close()
 
 
 def _wish(topics: str | None, by: str, *, is_pause: bool, is_cut: bool = False) -> PauseWish:

@@ -77,7 +77,7 @@ class QuietSource:
             said += f"; who wrote last: {named(told_writers)}"
         return Result(Verdict.PASS, said, facts)
 
-    def belied(self) -> str | None:
+    def who_writes(self) -> str | None:
         """Return who still writes although somebody says that nobody does; None: nobody, or the source does not tell.
 
         Where the source cannot be asked at all, there is nothing but that word.

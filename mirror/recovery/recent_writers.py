@@ -122,7 +122,7 @@ def find_writers(
     KafkaProblem
         if the cluster does not answer.
     """
-    producers, untold = active_producers(channel, partitions)
+    producers, unanswered = active_producers(channel, partitions)
     found: dict[tuple[TopicPartition, int], RecentWriter] = {
         (each, one.producer_id): RecentWriter(each, one.producer_id, one.epoch, one.last_timestamp_ms)
         for each, known in producers.items()
@@ -148,7 +148,7 @@ def find_writers(
     names = transactional_ids(channel, {one for _, one in found if one != NO_ID})
     writers = (replace(each, transactional_id=names.get(each.producer_id)) for each in found.values())
     slowest = sorted(writers, key=lambda each: (-_interval(each), each.partition, each.producer_id))
-    unknown = {each: str(why) for each, why in (unended | untimed | dict(untold)).items()}
+    unknown = {each: str(why) for each, why in (unended | untimed | dict(unanswered)).items()}
     return Writers(tuple(slowest), unknown, cut_short)
 
 

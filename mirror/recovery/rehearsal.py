@@ -74,7 +74,7 @@ class Rehearsal:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Return what keeps the rehearsal as a whole from being proof."""
-        said = list(self.plan.unread)
+        said = list(self.plan.unknown_positions)
         said += [f"{each.item}: not deleted: {each.problem}" for each in self.deleted if each.problem]
         for each in self.touched:
             if each.problem:

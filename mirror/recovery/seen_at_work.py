@@ -62,10 +62,10 @@ def first_write(channel: Channel, partitions: Sequence[TopicPartition], since_ms
     def ask(node: int, led: Sequence[TopicPartition]) -> Iterable[tuple[TopicPartition, int, int]]:
         return _timestamps(channel.call(offsets_request(led, since_ms), node))
 
-    found, untold = channel.ask_leaders("first writes", partitions, ask)
+    found, unanswered = channel.ask_leaders("first writes", partitions, ask)
     times = [at_ms for at_ms in found.values() if at_ms >= 0]
-    if not times and untold:
-        raise next(iter(untold.values()))
+    if not times and unanswered:
+        raise next(iter(unanswered.values()))
     return min(times, default=None)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.same_lane import SameOffsetsLane
-from mirror.copier.same_offsets import Moved, Unexpected
+from mirror.copier.same_offsets import ForeignWrite, Moved
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Record
@@ -144,7 +144,7 @@ def test_a_hole_longer_than_the_limit_stops_the_partition_by_name() -> None:
 def test_a_hole_that_is_not_filled_is_a_trouble_and_what_is_not_in_its_place_stops(stops: bool) -> None:
     lane = lane_at(4)
     take(lane, dense([record(6)]))
-    lane.not_filled(Unexpected("somebody else") if stops else ConnectionFailed("no coordinator"))
+    lane.not_filled(ForeignWrite("somebody else") if stops else ConnectionFailed("no coordinator"))
     assert (lane.stopped, lane.why_troubled) == (("somebody else", None) if stops else (None, "no coordinator"))
     assert (lane.hole is None) is stops
 
@@ -190,5 +190,5 @@ def test_a_copy_that_is_found_behind_the_hole_that_was_to_be_filled_is_looked_up
 def test_one_record_of_somebody_else_at_the_end_of_the_copy_stops_it() -> None:
     for end, is_stopped in ((4, False), (5, True)):
         lane = lane_at(4)
-        lane.pass_by_others(end)
+        lane.pass_by_foreign(end)
         assert (lane.stopped is not None) is is_stopped

@@ -153,7 +153,7 @@ def test_a_copy_that_grows_while_nothing_is_copied_is_somebody_else_s_only_one_w
     is_two_way: bool, stops: bool
 ) -> None:
     lane = lane_of(THERE, 10, is_two_way=is_two_way)
-    lane.pass_by_others(13)
+    lane.pass_by_foreign(13)
     assert (lane.stopped is not None) == stops
 
 

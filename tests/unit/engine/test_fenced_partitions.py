@@ -10,7 +10,7 @@ from typing import Any, cast
 import kafka.errors
 import pytest
 
-from mirror.copier.work import OthersUntil
+from mirror.copier.work import ForeignUntil
 from mirror.engine import flow_producers, known_producers
 from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.batch import LARGEST_SEQUENCE, Producer
@@ -147,8 +147,8 @@ def test_nothing_of_the_flow_lies_behind_a_position_where_the_leader_knows_its_l
     monkeypatch.setattr(flow_producers.partition_state, "active_producers", active_producers)
     behind = Position(10, 10, 0, True, next_batch=expected)
     at_end = Position(10, 20, 0, True, next_batch=expected)
-    found = held.others_until({FINE: behind, KNOWS: at_end, BUSY: replace(behind, next_batch=None)}, writers)
-    assert found == ({FINE: OthersUntil(20, 3)} if is_known else {})
+    found = held.foreign_until({FINE: behind, KNOWS: at_end, BUSY: replace(behind, next_batch=None)}, writers)
+    assert found == ({FINE: ForeignUntil(20, 3)} if is_known else {})
 
 
 def test_as_whom_it_was_written_until_an_engine_took_the_next_epoch_is_what_counts(
@@ -157,10 +157,10 @@ def test_as_whom_it_was_written_until_an_engine_took_the_next_epoch_is_what_coun
     held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(6, 4))
     monkeypatch.setattr(flow_producers.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
     behind = Position(10, 10, 0, True, next_batch=WROTE)
-    assert held.others_until({FINE: behind}, {7}) == {}
+    assert held.foreign_until({FINE: behind}, {7}) == {}
     target.taken = Producer(7, 6)
     held.next_producer(3)
-    assert held.others_until({FINE: behind}, {7}) == {FINE: OthersUntil(20, 3)}
+    assert held.foreign_until({FINE: behind}, {7}) == {FINE: ForeignUntil(20, 3)}
 
 
 @pytest.mark.parametrize(("transactional_id", "is_known"), [("id", False), (None, True)])
@@ -170,8 +170,8 @@ def test_where_the_id_is_given_again_another_that_has_written_in_between_may_be_
     """The id is P, then Q without the right to it, then P once more; brokers forget Q by the times of its records."""
     held, _, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, transactional_id))
     monkeypatch.setattr(flow_producers.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
-    found = held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7})
-    assert found == ({FINE: OthersUntil(20, 3)} if is_known else {})
+    found = held.foreign_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7})
+    assert found == ({FINE: ForeignUntil(20, 3)} if is_known else {})
 
 
 def test_what_another_leader_knows_than_the_one_that_told_the_end_does_not_count(
@@ -185,7 +185,7 @@ def test_what_another_leader_knows_than_the_one_that_told_the_end_does_not_count
         return {FINE: (UP_TO_THEN,)}, {}
 
     monkeypatch.setattr(flow_producers.partition_state, "active_producers", cut_off)
-    assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
+    assert held.foreign_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
 
 
 def test_a_leader_that_cannot_be_asked_who_has_written_does_not_keep_others_from_being_fenced(
@@ -197,7 +197,7 @@ def test_a_leader_that_cannot_be_asked_who_has_written_does_not_keep_others_from
         raise ConnectionFailed("west: timed out", "west")
 
     monkeypatch.setattr(flow_producers.partition_state, "active_producers", away)
-    assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
+    assert held.foreign_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
 
 
 DENIED = BrokerRefused("the transactional id", kafka.errors.TransactionalIdAuthorizationFailedError)
