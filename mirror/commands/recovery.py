@@ -251,8 +251,8 @@ def rehearse(
             with progress() as watch:
                 found = carry_out(settings, plan, ReadLimits(records, size_bytes, seconds), watch=watch)
         except KeyboardInterrupt:
-            said = f"Interrupted. Shadow groups are deleted; make sure with: mirror rehearse {file} --clean"
-            err.print(said, markup=False)
+            message = f"Interrupted. Shadow groups are deleted; make sure with: mirror rehearse {file} --clean"
+            err.print(message, markup=False)
             raise typer.Exit(VERDICT_NOT_PASS) from None
     if as_json:
         print_json(rehearsal_rows.as_json(found))

@@ -110,8 +110,8 @@ def _cut_flow(config: MirrorMakerConfig, key: str) -> Misspelt | None:
     is_alias = source in config.clusters or not ("." in source or source in _OF_THE_TOP)
     if rest is None or not is_alias or "->" in source:
         return None
-    told = f"a blank or sign ends the key here, so that it is of no flow; write {source}->{rest[1]} without blanks"
-    return Misspelt(key, told, is_refused=True)
+    message = f"a blank or sign ends the key here, so that it is of no flow; write {source}->{rest[1]} without blanks"
+    return Misspelt(key, message, is_refused=True)
 
 
 def _below_flow(config: MirrorMakerConfig, flow: Flow, key: str) -> Misspelt | None:
@@ -130,8 +130,10 @@ def _below_flow(config: MirrorMakerConfig, flow: Flow, key: str) -> Misspelt | N
     if name in WORKER_KEYS:
         # Spelt as it should be, so that no other key is meant, however alike.
         own = ", unless a class of one's own reads it" if has_plugins else ""
-        told = f"has no effect below a flow, as in MirrorMaker 2{own}: it is the worker's; write {flow.target}.{name}"
-        return Misspelt(key, told)
+        message = (
+            f"has no effect below a flow, as in MirrorMaker 2{own}: it is the worker's; write {flow.target}.{name}"
+        )
+        return Misspelt(key, message)
     near = nearest(name, _OF_A_FLOW)
     if near is None:
         return Misspelt(key, _without_effect(f"{flow}.", name, _OF_A_FLOW))

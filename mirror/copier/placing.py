@@ -322,12 +322,12 @@ def _resume(
             return NotYet(f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}")
         if isinstance(found, Refused) or not piece.is_cut:
             return found
-        said = f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}"
+        message = f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}"
         position = replace(found.handover.position, downstream=piece.reached, next_batch=None)
         # The position is recorded when all is matched: until then it is one of many.
         unwritten = found.records[:-1]
         return Partly(
-            replace(found.handover, position=position, clean=False, is_recorded=False, unwritten=unwritten), said
+            replace(found.handover, position=position, clean=False, is_recorded=False, unwritten=unwritten), message
         )
     except JavaWrote:
         return WrittenByMm2()

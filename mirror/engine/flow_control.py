@@ -526,11 +526,11 @@ class FlowControl:
         if not used:
             return ()
         self._runtime.read_again()
-        said = (
+        message = (
             f"the transactional id {used[0]} was used by another while a transaction of it had not ended: does a Java "
             "MirrorMaker run this flow, too? What both have copied meanwhile is there twice: mirror verify"
         )
-        return (said,)
+        return (message,)
 
     def _fenced(self, asked: Set[TopicPartition], log: FlowLog) -> Mapping[TopicPartition, str]:
         """Fence partitions; return of which it could not be done now, and why.

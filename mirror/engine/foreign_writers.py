@@ -119,7 +119,7 @@ class ForeignWriters:
         mirrors = frozenset[int]().union(*(known.writers for known in self._mirrors.known.values()))
         found = {key: each for key, each in self._log.state.foreign.items() if key not in forgotten}
         news: dict[tuple[TopicPartition, int], ForeignWriter] = {}
-        said = []
+        messages = []
         own = self._log.state.writers
         looked_at = []
         for others, source, stretch in self._next():
@@ -154,7 +154,7 @@ class ForeignWriters:
                     # Behind the others: those are looked at meanwhile.
                     self._put_back(others, source, stretch)
                 start, end = stretch
-                said.append(
+                messages.append(
                     f"{copy} has something at offsets {start} to {end - 1} that this flow did not write: {problem}"
                 )
         if news:
@@ -166,7 +166,7 @@ class ForeignWriters:
                     self._put_back(others, source, stretch)
                 raise
         self._took_in(reached)
-        return len(news), said
+        return len(news), messages
 
     def _look_at_record(self, copied: Collection[TopicPartition]) -> None:
         """Find out, once an incarnation of a copy, where others may have written that nobody had looked at before.

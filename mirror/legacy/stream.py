@@ -415,17 +415,17 @@ class Stream:
                 if code not in _NOT_THERE_YET and (code is not None or found.partitions):
                     self._target_topics.add(topic)
                     return
-                said = (
+                message = (
                     f"the target has no topic {topic}, and does not make it (auto.create.topics.enable): waits for it"
                 )
             except KafkaException as problem:
-                said = f"the target does not answer: {problem.args[0].str()}"
+                message = f"the target does not answer: {problem.args[0].str()}"
             if not has_told:
-                self._say(logging.WARNING, said)
+                self._say(logging.WARNING, message)
                 has_told = True
             if self._epoch_channel.signal() is not Signal.NOTHING:
-                raise _ToldToEnd(said)
-            self._pause(said)
+                raise _ToldToEnd(message)
+            self._pause(message)
 
     # --- Positions -------------------------------------------------------------------------------------------------
 
@@ -554,8 +554,8 @@ class _Kept:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> bool:
         if isinstance(error, Exception) and not isinstance(error, _ToldToEnd):
-            said = str(error) if isinstance(error, StreamFailed) else f"{type(error).__name__}: {error}"
-            self._stream._problem = self._stream._problem or said
+            message = str(error) if isinstance(error, StreamFailed) else f"{type(error).__name__}: {error}"
+            self._stream._problem = self._stream._problem or message
         return isinstance(error, Exception)
 
 

@@ -290,8 +290,8 @@ def resume(
         found = waiting.until(waiting.look_for_end, timeout_seconds)
         assert isinstance(found, Resumed)
         if found.problem is None and waiting.is_cut():
-            told = f"{flow.flow} is cut by a failover: nothing is copied until the failover is taken back"
-            found = replace(found, problem=f"{told}, or led home (mirror failback), or all is resumed by hand")
+            message = f"{flow.flow} is cut by a failover: nothing is copied until the failover is taken back"
+            found = replace(found, problem=f"{message}, or led home (mirror failback), or all is resumed by hand")
         return found
 
 
@@ -365,15 +365,17 @@ class _Waiting:
         positions = _positions(self._flow, self._wish, state, report)
         busy = sorted(each for each in report.busy if self._wish.speaks_of(each.topic))
         if busy:
-            said = f"what was sent to the copies of {counted(len(busy), 'partition')} may still arrive: {_named(busy)}"
-            return replace(nothing, positions=positions, problem=said)
+            message = (
+                f"what was sent to the copies of {counted(len(busy), 'partition')} may still arrive: {_named(busy)}"
+            )
+            return replace(nothing, positions=positions, problem=message)
         nobody = _NEVER_LED if state.claim is None else _NOBODY
         found = replace(nothing, confirmed_by=leader or nobody, has_engine=leader is not None, positions=positions)
         # What no engine looks up stays open.
         if awaits_open_ends and found.open_ends and leader is not None:
             source, why = next(iter(found.open_ends.items()))
-            said = f"{counted(len(found.open_ends), 'position')} not final yet, the first that of {source}: {why}"
-            return replace(found, problem=said)
+            message = f"{counted(len(found.open_ends), 'position')} not final yet, the first that of {source}: {why}"
+            return replace(found, problem=message)
         return found
 
     def look_for_end(self) -> Resumed:
@@ -494,18 +496,18 @@ def _positions(
     flow: FlowSettings, wish: PauseWish, state: FlowState, report: PauseReport
 ) -> tuple[PausedPosition, ...]:
     # What is said of one without a position is all that is known of it.
-    told = (*report.busy, *report.unsettled, *report.unrefused)
-    nothing = dict.fromkeys(told, Position(0, 0, 0, complete=False))
+    messages = (*report.busy, *report.unsettled, *report.unrefused)
+    nothing = dict.fromkeys(messages, Position(0, 0, 0, complete=False))
     known = nothing | state.positions
     paused = paused_of(state.pauses, known)
-    said = "what was sent to its copy may still arrive"
+    message = "what was sent to its copy may still arrive"
     return tuple(
         PausedPosition(
             source,
             position.upstream,
             TopicPartition(position.target or flow.copy_of(source.topic), source.partition),
             position.downstream,
-            said if source in report.busy else report.unsettled.get(source),
+            message if source in report.busy else report.unsettled.get(source),
             report.weakness if source in report.unrefused else None,
         )
         for source, position in sorted(known.items())

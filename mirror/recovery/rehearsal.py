@@ -92,10 +92,10 @@ class Rehearsal:
             if each.verdict is not Verdict.PASS:
                 for reason in each.reasons:
                     by_reason[each.plan.group, reason].append(each.plan.target)
-        told = [f"group {group}, {_listed(where)}: {reason}" for (group, reason), where in by_reason.items()]
+        messages = [f"group {group}, {_listed(where)}: {reason}" for (group, reason), where in by_reason.items()]
         if not self.partitions:
-            told.append("no position of any group was tried")
-        return (*told, *self.doubts)
+            messages.append("no position of any group was tried")
+        return (*messages, *self.doubts)
 
 
 def rehearse(

@@ -166,8 +166,8 @@ def read_run(path: Path) -> Mapping[str, str]:
         # Not in what earlier versions have begun, which denied nothing.
         found["fence"] = content.text("fence") if "fence" in content else _NO
     except (FactError, OSError) as error:
-        told = f"is not the directory of a failover, a failback or a migration: {error}"
-        raise ConfigError(path, None, "--run-directory", told) from None
+        message = f"is not the directory of a failover, a failback or a migration: {error}"
+        raise ConfigError(path, None, "--run-directory", message) from None
     return found
 
 

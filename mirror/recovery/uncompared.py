@@ -107,15 +107,15 @@ def given_up(state: FlowState, source: TopicPartition, begin: int) -> tuple[str,
         ),
         key=lambda gap: gap.key,
     )
-    said = []
+    messages = []
     for gap in gaps[:MOST_NAMED]:
         known = state.acknowledgements[gap.key]
         when = f"on {iso_time(known.at_ms)} by {known.by} ({known.reason})"
-        said.append(f"{gap.where} acknowledged as lost {when}, not compared")
+        messages.append(f"{gap.where} acknowledged as lost {when}, not compared")
     if more := gaps[MOST_NAMED:]:
         amount = f"{counted(len(more), 'more gap')}, {counted(sum(gap.count for gap in more), 'offset')} in all"
-        said.append(f"{amount}, acknowledged as lost, not compared: mirror gaps FILE lists them")
-    return tuple(said)
+        messages.append(f"{amount}, acknowledged as lost, not compared: mirror gaps FILE lists them")
+    return tuple(messages)
 
 
 def undecided(

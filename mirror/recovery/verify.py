@@ -316,8 +316,10 @@ def plan_pairs(
             if not (is_shared or settings.is_alone(partition.topic)):
                 notes += unknown
             if now_to != copy.topic:
-                told = f"it was copied to {copy.topic}, which is compared; by the settings now it would go to {now_to}"
-                notes += (f"{told}, where nothing of it is",)
+                message = (
+                    f"it was copied to {copy.topic}, which is compared; by the settings now it would go to {now_to}"
+                )
+                notes += (f"{message}, where nothing of it is",)
             # Whatever the map speaks of was there: a log that ends before was cut, or is another one.
             if ends[partition] < offset_map.upstream_next:
                 notes += (f"{flow.source} ends at {ends[partition]}, and {offset_map.upstream_next} was copied up to",)
