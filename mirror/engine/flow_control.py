@@ -284,7 +284,7 @@ class FlowControl:
                 return
             await_copy()
             with self._runtime.lock:
-                has_met_foreign = bool(self._runtime.foreign_stretches)
+                has_met_foreign = bool(self._runtime.foreign_ranges)
             if has_met_foreign:
                 # Told sooner than by the next engine.
                 ticking.once(foreign_writers.tick)

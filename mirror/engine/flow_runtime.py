@@ -105,9 +105,7 @@ class FlowRuntime:
     # The topics whose copies mirrors alone should write to, and where others did: the source, offsets of the copy. Of
     # very many the newest are kept: it is the writers that matter, and they come again.
     watched: frozenset[str] = frozenset()
-    foreign_stretches: deque[tuple[TopicPartition, tuple[int, int]]] = field(
-        default_factory=lambda: deque(maxlen=2_000)
-    )
+    foreign_ranges: deque[tuple[TopicPartition, tuple[int, int]]] = field(default_factory=lambda: deque(maxlen=2_000))
     # Of these something was not looked at: whoever leads the flow next finds it on record once more.
     passed_over: set[TopicPartition] = field(default_factory=set)
     foreign: tuple[ForeignWriter, ...] = ()
@@ -533,7 +531,7 @@ class FlowRuntime:
                 # It has gone on: whatever it had stopped at lies behind it, as the ledger says by now. An epoch that
                 # was over before it came to the partition leaves it where it was.
                 self.barriers.pop(result.source, None)
-        self.take_foreign_stretches([(result.source, stretch) for stretch in result.foreign])
+        self.take_foreign_ranges([(result.source, stretch) for stretch in result.foreign])
         trace = self.trace(result.source)
         if result.written_by_mm2 and trace is not None:
             self.takeovers[result.source] = trace
@@ -552,12 +550,12 @@ class FlowRuntime:
                 reasons.pop(result.source, None)
 
     @_alone
-    def take_foreign_stretches(self, met: Sequence[tuple[TopicPartition, tuple[int, int]]]) -> None:
+    def take_foreign_ranges(self, met: Sequence[tuple[TopicPartition, tuple[int, int]]]) -> None:
         """Take in where others have written; what there is no more room for, the oldest, is not looked at."""
-        queue, most = (*self.foreign_stretches, *met), self.foreign_stretches.maxlen
+        queue, most = (*self.foreign_ranges, *met), self.foreign_ranges.maxlen
         if most is not None:
             self.passed_over |= {source for source, _ in queue[: max(0, len(queue) - most)]}
-        self.foreign_stretches.extend(met)
+        self.foreign_ranges.extend(met)
 
     @_alone
     def take_compared(self, source: TopicPartition, looked_at: Position) -> None:

@@ -108,7 +108,7 @@ class ForeignWriters:
         with self._runtime.lock:
             # Whatever was reported by now lies before these positions.
             reached = {source: each.position for source, each in self._runtime.handovers.items()}
-            has_met_foreign = bool(self._runtime.foreign_stretches)
+            has_met_foreign = bool(self._runtime.foreign_ranges)
         if not (self._again or self._before or has_met_foreign):
             self._took_in(reached)
             return 0, ()
@@ -207,7 +207,7 @@ class ForeignWriters:
         for queue in (self._before, self._again):
             for _ in range(min(_STRETCHES, len(queue))):
                 yield queue, *queue.popleft()
-        others = self._runtime.foreign_stretches
+        others = self._runtime.foreign_ranges
         for _ in range(min(_STRETCHES, len(others))):
             with self._runtime.in_term_of(self._lease):
                 source, (start, end) = others.popleft()
@@ -220,16 +220,16 @@ class ForeignWriters:
 
     def _put_back(self, others: deque[_Between], source: TopicPartition, stretch: Stretch) -> None:
         """Look at it in a later round."""
-        if others is not self._runtime.foreign_stretches:
+        if others is not self._runtime.foreign_ranges:
             others.append((source, stretch))
             return
         with self._runtime.in_term_of(self._lease):
-            self._runtime.take_foreign_stretches([(source, stretch)])
+            self._runtime.take_foreign_ranges([(source, stretch)])
 
     def _took_in(self, reached: Mapping[TopicPartition, Position]) -> None:
         """Have it written down how far the copies were looked at of which nothing is left to be looked at."""
         with self._runtime.in_term_of(self._lease):
-            queues = (*self._before, *self._again, *self._runtime.foreign_stretches)
+            queues = (*self._before, *self._again, *self._runtime.foreign_ranges)
             left = {source for source, _ in queues} | self._runtime.passed_over
             for source, position in reached.items():
                 seen = self._on_record.get(source)

@@ -40,6 +40,21 @@ from mirror.recovery.procedure import plan_failback
 from mirror.recovery.run import FAILBACK, FAILOVER
 from mirror.waiting import WaitTimeout
 
+__all__ = [
+    "STEP",
+    "compare",
+    "comparison_table",
+    "conclude",
+    "groups_home_table",
+    "groups_table",
+    "list_stranded",
+    "plan",
+    "restart_active",
+    "serve_at_home",
+    "settle",
+    "stop_everything",
+]
+
 STEP = "failback"
 STRANDED_FILE = "stranded.parquet"
 
