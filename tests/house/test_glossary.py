@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.house.test_public_api import everything
+from tests.house.public_api import everything
 
 ROOT = Path(__file__).parents[2]
 # Of the field: Kafka, Spark, Jupyter, Python, operations; with the meaning that it has there.
