@@ -97,7 +97,7 @@ golden: $(READY) ## compare with what Java MirrorMaker 2 answers; MIRROR_GOLDEN=
 	@$(BIN)/pytest tests/golden $(ARGS)
 
 .PHONY: check
-check: $(READY) ## lint, format, types, and the rules of the house
+check: $(READY) ## lint, format, types, and the rules of the code
 	@$(BIN)/ruff check --no-cache  # its cache does not see that a module of ours came or went
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy

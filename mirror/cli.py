@@ -86,8 +86,8 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if (extra := extra_of(missing.name or "")) is None:
             raise
-        told = f"{missing.name} is not installed, which this needs: pip install 'mirrorbook[{extra}]'"
-        err.print(told, style="red", markup=False)
+        message = f"{missing.name} is not installed, which this needs: pip install 'mirrorbook[{extra}]'"
+        err.print(message, style="red", markup=False)
         raise SystemExit(BAD_USAGE) from None
     except OSError as problem:
         if problem.errno not in (*_DISK_FULL, errno.EPIPE):

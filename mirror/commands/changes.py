@@ -169,8 +169,10 @@ def resume(
     if as_json:
         print_json(found.as_json())
     else:
-        said = found.problem or f"resumed; {found.confirmed_by or 'no engine leads the flow: the next one copies it'}"
-        out.print(f"{chosen.flow}: {said}", markup=False)
+        message = (
+            found.problem or f"resumed; {found.confirmed_by or 'no engine leads the flow: the next one copies it'}"
+        )
+        out.print(f"{chosen.flow}: {message}", markup=False)
     if found.verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)
 
@@ -281,11 +283,11 @@ def _move_groups(
             out.print(f"  left as it is: {each}", markup=False, style="dim")
         if saved:
             command = shlex.join(["mirror", "groups", str(file), "--restore", str(saved)])
-            said = f"The positions before are in {saved}; put them back with: {command}"
-            out.print(said, markup=False, soft_wrap=True)
+            message = f"The positions before are in {saved}; put them back with: {command}"
+            out.print(message, markup=False, soft_wrap=True)
         if found_none:
-            said = plan.unmatched or f"no group of {flow} whose id matches {pattern} has a position"
-            err.print(f"{said}: none was moved", markup=False)
+            message = plan.unmatched or f"no group of {flow} whose id matches {pattern} has a position"
+            err.print(f"{message}: none was moved", markup=False)
     if refused or found_none:
         raise typer.Exit(VERDICT_NOT_PASS)
 

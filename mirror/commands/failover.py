@@ -241,8 +241,8 @@ def _perform(session: _Session) -> int:
     """Carry a run out as planned, if somebody agrees; return the exit code."""
     asked, plan, planned = session.asked, session.plan, session.planned
     if asked.takes_back and planned.run.is_new:
-        told = "takes back what a run has done: name its directory by --run-directory"
-        raise ConfigError(session.file, None, "--take-back", told)
+        message = "takes back what a run has done: name its directory by --run-directory"
+        raise ConfigError(session.file, None, "--take-back", message)
     if plan.refusal is not None and not asked.takes_back:
         raise ConfigError(session.file, None, "--flow", plan.refusal)
     session.print_plan()

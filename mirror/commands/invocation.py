@@ -96,5 +96,5 @@ def flow_meant(settings: MirrorSettings, name: str | None) -> FlowSettings:
     except (KeyError, ValueError):
         # Of east->west a shell leaves east-, and writes what is printed to a file called west.
         hint = "; quote it, as in --flow 'A->B': a shell takes > for a redirection" if name.endswith("-") else ""
-        said = f"{name} is not an enabled flow; there are {known}{hint}"
-        raise ConfigError(settings.path, None, "--flow", said) from None
+        message = f"{name} is not an enabled flow; there are {known}{hint}"
+        raise ConfigError(settings.path, None, "--flow", message) from None

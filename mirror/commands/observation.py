@@ -187,8 +187,8 @@ def offsets(
             err.print(f"{chosen.flow}: {never}", markup=False)
             raise typer.Exit(VERDICT_NOT_PASS) from None
     if view.source_problem:
-        said = f"The positions are those of the checkpoints on {chosen.flow.target}: {view.source_problem}"
-        err.print(said, markup=False)
+        message = f"The positions are those of the checkpoints on {chosen.flow.target}: {view.source_problem}"
+        err.print(message, markup=False)
     rows = [one.as_json() | {"report_age_seconds": view.report_age_seconds} for one in view.positions]
     if as_json:
         print_json(rows)
@@ -197,12 +197,12 @@ def offsets(
             f"Groups of {chosen.flow}", [_position_row(row) for row in rows], most=None if show_all else MOST_ROWS
         )
         out.print(_last_report(view, chosen.flow), markup=False, highlight=False)
-    for each in view.unread:
+    for each in view.unknown_positions:
         err.print(f"Not told, so not among these: {each}", markup=False)
     is_nobody = group != EVERY_GROUP and view.unmatched is not None
     if is_nobody:
         err.print(view.unmatched, markup=False)
-    if view.unread or is_nobody:
+    if view.unknown_positions or is_nobody:
         raise typer.Exit(VERDICT_NOT_PASS)
 
 
@@ -246,8 +246,8 @@ def gaps(
             if open_gaps and not is_agreed and not as_json:
                 _print_gaps(_all_of(open_gaps), was_acknowledged=False)
             for name, of in open_gaps.items():
-                told = f"{counted(len(of), 'gap')} of {name}: the copy goes on without these records, for good."
-                consent_typed(file, told, str(name), yes=is_agreed)
+                message = f"{counted(len(of), 'gap')} of {name}: the copy goes on without these records, for good."
+                consent_typed(file, message, str(name), yes=is_agreed)
             known = Acknowledgement(by or user_saying(file), reason, now_ms())
             for each in chosen:
                 if each.flow in open_gaps:

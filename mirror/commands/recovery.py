@@ -251,8 +251,8 @@ def rehearse(
             with progress() as watch:
                 found = carry_out(settings, plan, ReadLimits(records, size_bytes, seconds), watch=watch)
         except KeyboardInterrupt:
-            said = f"Interrupted. Shadow groups are deleted; make sure with: mirror rehearse {file} --clean"
-            err.print(said, markup=False)
+            message = f"Interrupted. Shadow groups are deleted; make sure with: mirror rehearse {file} --clean"
+            err.print(message, markup=False)
             raise typer.Exit(VERDICT_NOT_PASS) from None
     if as_json:
         print_json(rehearsal_rows.as_json(found))
@@ -307,7 +307,7 @@ def _print_readiness(found: Readiness, *, show_all: bool) -> None:
 def _print_rehearsal_plan(plan: RehearsalPlan) -> None:
     for right in plan.rights:
         out.print(f"  needs {right}", markup=False, style="dim")
-    for note in (*plan.notes, *plan.unread):
+    for note in (*plan.notes, *plan.unknown_positions):
         out.print(f"  note: {note}", markup=False, style="dim")
     title = f"Rehearsal {plan.stamp} of {plan.settings.flow}, positions from the {plan.taken_from}: forecast"
     print_table(title, rehearsal_rows.plan_table(plan))

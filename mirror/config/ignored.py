@@ -50,30 +50,30 @@ def ignored_keys(config: MirrorMakerConfig) -> dict[str, str]:
     aliases = config.clusters
     flows = [Flow(source, target) for source in aliases for target in aliases if source != target]
     told = {}
-    unread = dict(unused_security(config)) | {each.key: each.message for each in misspelt(config)}
+    without_effect = dict(unused_security(config)) | {each.key: each.message for each in misspelt(config)}
     for key in dict.fromkeys(entry.key for entry in config.file.entries):
         flow = next((each for each in flows if key.startswith(f"{each}.")), None)
         name = key.removeprefix(f"{flow}.")
-        said: str | None
-        if key in unread:
-            said = unread[key]
+        message: str | None
+        if key in without_effect:
+            message = without_effect[key]
         elif name in _OLD_NAMES:
             if ENGINE[_GENERATION].value(config.resolved) == Generation.V3_9.value:
                 continue
-            said = (
+            message = (
                 f"has no effect, as in MirrorMaker 2 since 4.0; write {_OLD_NAMES[name]}, or set "
                 f"{_GENERATION} = {Generation.V3_9.value}"
             )
         elif name in _GONE:
-            said = "has no effect, as in MirrorMaker 2 since 4.0; remove it"
+            message = "has no effect, as in MirrorMaker 2 since 4.0; remove it"
         elif flow is not None:
-            said = _of_a_flow(config, flow, name)
+            message = _of_a_flow(config, flow, name)
         elif "->" in key or any(key.startswith(f"{alias}.") for alias in aliases) or _is_read(key):
             continue
         else:
-            said = f"has no effect at the top level, as in MirrorMaker 2; write it for {_owner(key, flows)}"
-        if said is not None:
-            told[key] = said
+            message = f"has no effect at the top level, as in MirrorMaker 2; write it for {_owner(key, flows)}"
+        if message is not None:
+            told[key] = message
     return told
 
 

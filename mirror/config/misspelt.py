@@ -110,8 +110,8 @@ def _cut_flow(config: MirrorMakerConfig, key: str) -> Misspelt | None:
     is_alias = source in config.clusters or not ("." in source or source in _OF_THE_TOP)
     if rest is None or not is_alias or "->" in source:
         return None
-    told = f"a blank or sign ends the key here, so that it is of no flow; write {source}->{rest[1]} without blanks"
-    return Misspelt(key, told, is_refused=True)
+    message = f"a blank or sign ends the key here, so that it is of no flow; write {source}->{rest[1]} without blanks"
+    return Misspelt(key, message, is_refused=True)
 
 
 def _below_flow(config: MirrorMakerConfig, flow: Flow, key: str) -> Misspelt | None:
@@ -130,11 +130,13 @@ def _below_flow(config: MirrorMakerConfig, flow: Flow, key: str) -> Misspelt | N
     if name in WORKER_KEYS:
         # Spelt as it should be, so that no other key is meant, however alike.
         own = ", unless a class of one's own reads it" if has_plugins else ""
-        told = f"has no effect below a flow, as in MirrorMaker 2{own}: it is the worker's; write {flow.target}.{name}"
-        return Misspelt(key, told)
+        message = (
+            f"has no effect below a flow, as in MirrorMaker 2{own}: it is the worker's; write {flow.target}.{name}"
+        )
+        return Misspelt(key, message)
     near = nearest(name, _OF_A_FLOW)
     if near is None:
-        return Misspelt(key, _unread(f"{flow}.", name, _OF_A_FLOW))
+        return Misspelt(key, _without_effect(f"{flow}.", name, _OF_A_FLOW))
     return Misspelt(key, f"there is no such key; did you mean {flow}.{near}?", not has_plugins)
 
 
@@ -190,7 +192,7 @@ def _below_cluster(key: str, alias: str) -> Misspelt | None:
     read = {*CLIENT_KEYS, *WORKER}
     near = nearest(name, read, _ALIKE_OF_A_CLUSTER)
     if near is None:
-        return Misspelt(key, _unread(f"{alias}.", name, read))
+        return Misspelt(key, _without_effect(f"{alias}.", name, read))
     return Misspelt(key, f"there is no such key; did you mean {alias}.{near}?", is_refused=True)
 
 
@@ -204,7 +206,7 @@ def _of_a_client(prefix: str, key: str) -> Misspelt | None:
     return Misspelt(key, f"has no effect: Kafka's clients have no {name}{hint}")
 
 
-def _unread(prefix: str, name: str, known: Iterable[str]) -> str:
+def _without_effect(prefix: str, name: str, known: Iterable[str]) -> str:
     """Say that a key is not read, and what of ``known`` is like it, or has it as its beginning or end."""
     known = sorted(known)
     near = nearest(name, known)
@@ -220,7 +222,7 @@ def _at_the_top(config: MirrorMakerConfig, flows: list[Flow], key: str) -> Missp
             return None
         near = nearest(key, _OF_THE_TOP)
         if near is None:
-            return Misspelt(key, _unread("", key, _OF_THE_TOP))
+            return Misspelt(key, _without_effect("", key, _OF_THE_TOP))
         return Misspelt(key, f"there is no such key; did you mean {near}?", is_refused=True)
     if key.startswith(_OPEN_AT_THE_TOP) or key in WORKER_KEYS:
         return None

@@ -260,12 +260,12 @@ def _denied_writers(wanted: Iterable[AclDecision], settings: FlowSettings) -> li
         f" and {len(denials) - _NAMED_DENIALS} more, which mirror plan FILE lists" if denials[_NAMED_DENIALS:] else ""
     )
     flow = settings.flow
-    said = (
+    message = (
         f"{counted(len(denials), 'denial')} of writes {are(len(denials))} carried over from {flow.source}, as in "
         f"MirrorMaker 2: {named}{more}. After a failover they hold on {flow.target} too: if they only fence producers "
         f"of {flow.source}, use mirror fence, whose denials are left out, or remove them on {flow.target}"
     )
-    return [said]
+    return [message]
 
 
 def _outcomes(
@@ -280,15 +280,15 @@ def _located(failures: Iterable[AclOutcome], alias: str) -> list[str]:
     by_reason: dict[str, list[AclDecision]] = {}
     for each in failures:
         by_reason.setdefault(str(each.problem), []).append(each.decision)
-    said = []
+    messages = []
     for reason, decisions in by_reason.items():
         named = decisions[:_NAMED_PER_REASON]
-        said += [f"cannot {each.action} on {alias}: {each.acl}: {reason}" for each in named]
+        messages += [f"cannot {each.action} on {alias}: {each.acl}: {reason}" for each in named]
         if len(decisions) > len(named):
-            said.append(
+            messages.append(
                 f"and {len(decisions) - len(named)} ACLs more on {alias}, which mirror plan FILE lists: {reason}"
             )
-    return said
+    return messages
 
 
 def _row(acl: str, action: str, detail: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from mirror.config.settings import FlowSettings
 from mirror.control.group_translator import ReadTranslator
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
-from mirror.control.untold_positions import unread
+from mirror.control.unknown_positions import unknown_positions
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition
@@ -227,7 +227,7 @@ class CheckpointsTick:
         self._found(rereads(self.decisions, self.latest))
         self._write(news, at_ms)
         self._written(news, self._clock() - at_ms)
-        return len(news), (*problems, *unread(positions, self._settings.flow.source))
+        return len(news), (*problems, *unknown_positions(positions, self._settings.flow.source))
 
     def _write(self, news: Checkpoints, at_ms: int) -> None:
         if not news:

@@ -2,7 +2,7 @@
 
 Invariants:
 
-(a) Only the lane forgets chunks of the map, and only of the turn in which they were found dead: a chunk of that
+(a) Only the lane forgets chunks of the map, and only of the incarnation in which they were found dead: a chunk of that
     number may have been written anew.
 """
 

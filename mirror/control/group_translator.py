@@ -105,18 +105,18 @@ def translate_read(
     source: TopicPartition,
     position: int,
     from_target: Placement | None,
-    from_others: Iterable[Placement] = (),
+    from_other_flows: Iterable[Placement] = (),
 ) -> Translation:
     """Return where a group at upstream ``position`` goes on downstream, no further than it has read.
 
     Parameters
     ----------
-    from_target, from_others
+    from_target, from_other_flows
         where flows from the target, and from other clusters, have put the group on the partition ``source``.
     """
     if from_target is not None and position == from_target.written:
         return NothingRead(position, from_target.upstream)
-    begun_behind = min((each.downstream for each in from_others if each.is_raised), default=position)
+    begun_behind = min((each.downstream for each in from_other_flows if each.is_raised), default=position)
     found = translator.translate(source, min(position, begun_behind))
     if not isinstance(found, Exact | Bounded) or from_target is None or not from_target.is_raised:
         return found

@@ -22,7 +22,7 @@ from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.group_translator import GroupTranslator, ReadTranslator, sources_of
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.tick import now_ms
-from mirror.control.untold_positions import GroupPositions, unread
+from mirror.control.unknown_positions import GroupPositions, unknown_positions
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupListing, GroupPosition
@@ -113,7 +113,7 @@ class GroupView:
     ----------
     source_problem
         why they were read from the checkpoints; None if they were read from the source.
-    unread
+    unknown_positions
         groups and partitions that the source has and whose positions it did not tell, with the reason.
     read
         what the source told; nothing if it was not asked.
@@ -127,7 +127,7 @@ class GroupView:
 
     positions: tuple[TranslatedPosition, ...]
     source_problem: str | None
-    unread: tuple[str, ...] = ()
+    unknown_positions: tuple[str, ...] = ()
     read: GroupPositions = field(default_factory=Found)
     unmatched: str | None = None
     report: RunReport | None = None
@@ -210,7 +210,9 @@ def view_groups(
         for each in listed
         if each.unmirrored_kind is not None and re.fullmatch(pattern, each.group)
     }
-    return GroupView(tuple(found), problem, unread(read, flow.source), read, unmatched, log.state.run, unmirrored)
+    return GroupView(
+        tuple(found), problem, unknown_positions(read, flow.source), read, unmatched, log.state.run, unmirrored
+    )
 
 
 def _age_seconds(at_ms: int) -> float:

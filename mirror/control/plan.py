@@ -151,20 +151,20 @@ def plan_flow(
             return FlowPlan(flow, topics, [], [], [], (_HEARTBEATS_ALONE,), enabled=False)
         state = _state(target, clusters[flow.target], settings)
         topics += _routes(upstream, downstream, settings, state)
-        told = (
+        messages = (
             *expected_problems(downstream, settings),
             *_transforms(upstream, settings),
             *_rights(clusters[flow.target], settings),
         )
         offsets, notes = _offsets(upstream, downstream, settings, back, state)
-        told += notes
+        messages += notes
         topics += _denied_markers(clusters[flow.target], settings)
         if not settings.sync_topic_acls:
             note = "no ACLs are carried over: sync.topic.acls.enabled = false"
-            return FlowPlan(flow, topics, [], [], [], (*told, note), offsets=offsets)
+            return FlowPlan(flow, topics, [], [], [], (*messages, note), offsets=offsets)
         acls, notes = _acls(source, target, settings, state)
         quotas, users = _quotas(source, target, settings, state), _users(source, target, settings)
-        return FlowPlan(flow, topics, acls, quotas, users, (*told, *notes), offsets=offsets)
+        return FlowPlan(flow, topics, acls, quotas, users, (*messages, *notes), offsets=offsets)
 
 
 def _routes(upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSettings, state: FlowState) -> Rows:
@@ -213,17 +213,17 @@ def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, .
         for topic in sorted(upstream.topics)
         if settings.replicates(topic) and not settings.policy.is_heartbeats_topic(topic)
     }
-    said = []
+    messages = []
     for alias, names in settings.transforms.chosen(copies).items():
         if names:
             more = f" and {len(names) - _NAMED_TOPICS} more" if len(names) > _NAMED_TOPICS else ""
-            said.append(f"transform {alias} gets {', '.join(copies[each] for each in names[:_NAMED_TOPICS])}{more}")
+            messages.append(f"transform {alias} gets {', '.join(copies[each] for each in names[:_NAMED_TOPICS])}{more}")
         elif copies:
-            said.append(
+            messages.append(
                 f"transform {alias} gets NO topic: its predicate holds for no name on {settings.flow.target}, "
                 f"which are like {next(iter(copies))}; records are copied as they are"
             )
-    return tuple(said)
+    return tuple(messages)
 
 
 def _denied_markers(target: ClusterSettings, settings: FlowSettings) -> Rows:

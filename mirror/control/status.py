@@ -185,9 +185,9 @@ class FlowObserver:
         # Paused it is as it should be; what copies although it is failed over is not.
         verdict, reasons = "DEGRADED" if moved and verdict == "RUNNING" else verdict, (*moved, *reasons)
         notes += moving
-        told = state.run.notes if state.run else ()
+        messages = state.run.notes if state.run else ()
         # What the engine has told is not told twice.
-        notes += (*told, *(note for note in state_notes(flow, state) if not any(note in each for each in told)))
+        notes += (*messages, *(note for note in state_notes(flow, state) if not any(note in each for each in messages)))
         gaps, foreign = tuple(state.gaps.values()), tuple(state.foreign.values())
         now_ms = int(time.time() * 1000)
         standbys = tuple(each for each in state.standbys.values() if now_ms - each.at_ms <= SILENT_AFTER_MS)
@@ -383,8 +383,8 @@ def _age(record: Waiting) -> float | None:
 
 def _beside(run: RunReport | None, flow: Flow, problem: str) -> list[str]:
     """Return what was met of the source, unless the engine has told in its own words that it cannot be reached."""
-    told = (f"{connection_name(flow, flow.source)}: ", f"{flow.source} does not answer (")
-    return [] if run is not None and any(each.startswith(told) for each in run.reasons) else [problem]
+    messages = (f"{connection_name(flow, flow.source)}: ", f"{flow.source} does not answer (")
+    return [] if run is not None and any(each.startswith(messages) for each in run.reasons) else [problem]
 
 
 def _is_pause_confirmed(state: FlowState) -> bool:
@@ -424,7 +424,7 @@ def _paused(state: FlowState, limit: str | None, *, is_confirmed: bool) -> tuple
         return ()
     so_far = f"nothing more is sent to its copies; {limit}" if limit else "nothing more is appended to its copies"
     so_far = so_far if is_confirmed else "not confirmed by an engine yet"
-    return (f"paused: {'; '.join(state.pauses.told())} ({so_far})",)
+    return (f"paused: {'; '.join(state.pauses.descriptions())} ({so_far})",)
 
 
 def _behind_pauses(flow: Flow, partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
@@ -433,11 +433,11 @@ def _behind_pauses(flow: Flow, partitions: Iterable[PartitionStatus]) -> tuple[s
     if not behind:
         return ()
     count = sum(each.lag_records or 0 for each in behind)
-    said = (
+    message = (
         f"{counted(count, 'offset')} of {counted(len(behind), 'paused partition')} not copied from {flow.source}; "
         f"who still writes there: mirror fence FILE --cluster {flow.source} --watch SECONDS"
     )
-    return (said,)
+    return (message,)
 
 
 def _left(deselected: Collection[TopicPartition]) -> tuple[str, ...]:

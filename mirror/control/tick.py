@@ -108,5 +108,5 @@ def run_tick(name: str, clock: Clock, round_of_work: Callable[[int], tuple[int, 
 
 def shortened(texts: Sequence[str]) -> list[str]:
     """Return the first of some texts, each of a length that can be read, and how many more there are."""
-    told = [each if len(each) <= _LONGEST_TOLD else f"{each[:_LONGEST_TOLD]}..." for each in texts[:MOST_TOLD]]
-    return [*told, f"... and {len(texts) - MOST_TOLD:,} more"] if len(texts) > MOST_TOLD else told
+    messages = [each if len(each) <= _LONGEST_TOLD else f"{each[:_LONGEST_TOLD]}..." for each in texts[:MOST_TOLD]]
+    return [*messages, f"... and {len(texts) - MOST_TOLD:,} more"] if len(texts) > MOST_TOLD else messages

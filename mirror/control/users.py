@@ -50,10 +50,10 @@ class UsersTick(FlowTick):
     def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
         missing = missing_users(scram_users(self._source), scram_users(self._target))
         target = self._settings.flow.target
-        said = [
+        messages = [
             f"user {each.name} cannot log in on {target}: no {each.mechanism} credentials there; create them by hand"
             for each in missing[:_NAMED]
         ]
         if len(missing) > _NAMED:
-            said.append(f"and {len(missing) - _NAMED} more cannot log in on {target}: mirror plan FILE lists them")
-        return 0, tuple(said)
+            messages.append(f"and {len(missing) - _NAMED} more cannot log in on {target}: mirror plan FILE lists them")
+        return 0, tuple(messages)

@@ -69,7 +69,7 @@ class FlowCommits:
         self._mm2: dict[TopicPartition, dict[Lane, StateRecord]] = defaultdict(dict)
         # The lanes whose letters are under way, and the stream of the dead letters.
         self._dead_letters: deque[Lane] = deque()
-        self._post: Stream | None = None
+        self._dead_letter_stream: Stream | None = None
         # What was parked before this task began to, once somebody has looked.
         self._parked_before: Parked | None = None
 
@@ -84,7 +84,11 @@ class FlowCommits:
         return all(
             (stream.is_over if place != self._syncs_at else stream.is_quiet) or stream.is_stuck(now)
             for place, stream in self._streams.items()
-        ) and (self._post is None or self._post.is_quiet or self._post.is_stuck(now))
+        ) and (
+            self._dead_letter_stream is None
+            or self._dead_letter_stream.is_quiet
+            or self._dead_letter_stream.is_stuck(now)
+        )
 
     @property
     def _syncs(self) -> Stream | None:
@@ -114,7 +118,7 @@ class FlowCommits:
             f"what the flow writes down in {stream.partition} on the {side} is not acknowledged: {stream.trouble}"
             for side, stream in (
                 *((side, stream) for (side, _), stream in self._streams.items()),
-                *((("target", self._post),) if self._post else ()),
+                *((("target", self._dead_letter_stream),) if self._dead_letter_stream else ()),
             )
             if stream.trouble
         )
@@ -211,13 +215,13 @@ class FlowCommits:
             return
         if lane.is_perhaps_parked and self._is_parked_already(lane, lane.dead_letter):
             return
-        if self._post is None:
+        if self._dead_letter_stream is None:
             assert self.work.parked_topic is not None
             address = TopicPartition(self.work.parked_topic, 0)
-            self._post = Stream(address, _acknowledged, self._not_parked, pipelined=False)
-            self._new.append(("target", self._post))
+            self._dead_letter_stream = Stream(address, _acknowledged, self._not_parked, pipelined=False)
+            self._new.append(("target", self._dead_letter_stream))
         self._dead_letters.append(lane)
-        self._post.put(SideBatch(lane.dead_letter.content, lambda: self._dead_letters.popleft().parked()))
+        self._dead_letter_stream.put(SideBatch(lane.dead_letter.content, lambda: self._dead_letters.popleft().parked()))
 
     def _is_parked_already(self, lane: Lane, dead_letter: DeadLetter) -> bool:
         """Tell the lane if its dead letter is found among the last ones, or if that cannot be told for now."""
@@ -238,16 +242,16 @@ class FlowCommits:
         """Stop the lane whose letter is refused; those behind it, never sent, go to another stream."""
         self._dead_letters.popleft().cannot_park(f"the target answers {codes.name(code)} {message}".rstrip())
         self._dead_letters.clear()
-        self._post = None
+        self._dead_letter_stream = None
 
     def wind_down(self) -> None:
         """Drop the dead letters that were never sent."""
-        if self._post:
-            self._post.wind_down()
+        if self._dead_letter_stream:
+            self._dead_letter_stream.wind_down()
 
     def give_up(self) -> None:
         """Send no dead letter, and no offset sync, any more: the next epoch does."""
-        for stream in (self._post, self._syncs):
+        for stream in (self._dead_letter_stream, self._syncs):
             if stream is not None:
                 stream.give_up()
 

@@ -38,7 +38,7 @@ from mirror.waiting import WaitTimeout, wait_until
 
 _REACH_SECONDS = 5.0
 _BEAT_SECONDS = 0.5
-_END = b"ring"
+_END = b"end"
 _PORTS = 16
 # Nothing is written while the right to is over, and after so long nothing is waited for any more; nor when the first
 # answer does not come.
@@ -105,7 +105,7 @@ class EpochChannel:
         # Whoever ends the epoch may hold what the listening thread waits for. Where there is no room for one more such
         # byte there are enough.
         self._wake_end.setblocking(False)
-        # The tasks that listen, and when each was last heard of.
+        # The tasks that listen, and when each last sent something.
         self._listeners: dict[socket.socket, float] = {}
         self._unfinished: dict[socket.socket, bytes] = {}
         self._alone_since = time.monotonic()
@@ -136,14 +136,14 @@ class EpochChannel:
 
     def silence(self) -> float | None:
         """Return for how many seconds the most silent task has said nothing; None while no task listens."""
-        heard = list(self._listeners.values())
-        return time.monotonic() - min(heard) if heard else None
+        last = list(self._listeners.values())
+        return time.monotonic() - min(last) if last else None
 
     def alone(self) -> float:
         """Return for how many seconds no task has listened."""
         return 0.0 if self._listeners else time.monotonic() - self._alone_since
 
-    def unheard(self) -> float:
+    def silent_seconds(self) -> float:
         """Return for how many seconds a task has said nothing, or none has listened."""
         silence = self.silence()
         return self.alone() if silence is None else silence
@@ -267,7 +267,7 @@ class EpochChannelListener:
         """
         self._socket = socket.create_connection(address, timeout=_REACH_SECONDS)
         self._socket.setblocking(False)
-        self._heard = Signal.NOTHING
+        self._signal = Signal.NOTHING
         self._unfinished = b""
         # Until when may be written, by this machine's clock, and when each unanswered beat was sent.
         self._until = -math.inf
@@ -287,12 +287,12 @@ class EpochChannelListener:
         return self._socket.fileno()
 
     def signal(self) -> Signal:
-        """Return the last that was heard, without waiting; to be asked again and again."""
-        if self._heard is Signal.SILENCE:
-            return self._heard
+        """Return the last one received, without waiting; to be asked again and again."""
+        if self._signal is Signal.SILENCE:
+            return self._signal
         with contextlib.suppress(BlockingIOError):
             # All that is there: who has not listened for long would take an old answer for the last one.
-            while self._heard is not Signal.SILENCE:
+            while self._signal is not Signal.SILENCE:
                 try:
                     said = self._socket.recv(1 << 12)
                 except BlockingIOError:
@@ -300,17 +300,17 @@ class EpochChannelListener:
                 except OSError:
                     said = b""
                 if not said:
-                    self._heard = Signal.SILENCE
+                    self._signal = Signal.SILENCE
                 *lines, self._unfinished = (self._unfinished + said).split(b"\n")
                 for line in lines:
-                    self._hear(line)
-        if self._heard is Signal.SILENCE or steady_seconds() > self._silent_at:
-            self._heard, self._until = Signal.SILENCE, -math.inf
-        return self._heard
+                    self._take(line)
+        if self._signal is Signal.SILENCE or steady_seconds() > self._silent_at:
+            self._signal, self._until = Signal.SILENCE, -math.inf
+        return self._signal
 
-    def _hear(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> None:
         if line == _END:
-            self._heard = Signal.END if self._heard is Signal.NOTHING else self._heard
+            self._signal = Signal.END if self._signal is Signal.NOTHING else self._signal
             return
         beat, seconds = line.split()
         self._until = self._beats.pop(int(beat)) + float(seconds)
@@ -332,7 +332,7 @@ class EpochChannelListener:
         if not self.may_write:
             raise ConnectionFailed("the driver has not said lately that it leads the flow: nothing is written")
 
-    def require_heard(self) -> None:
+    def require_answer(self) -> None:
         """Return if something may be written now, as :meth:`require`; for who does not listen otherwise.
 
         An answer that is on its way is waited for.

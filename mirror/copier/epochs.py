@@ -106,7 +106,7 @@ class Epochs:
         self._address = DriverAddress()
         self._epoch_channel: EpochChannel | None = None
         self._is_ending = self._is_aborted = False
-        self._ringing = threading.Lock()
+        self._channel_lock = threading.Lock()
         self._shortage: _Shortage | None = None
 
     def at_once(self) -> int:
@@ -138,21 +138,21 @@ class Epochs:
         except SPARK_ERRORS:
             return 0
 
-    def unheard_seconds(self) -> float:
+    def silent_seconds(self) -> float:
         """Return for how long a task of the epoch that runs was not heard of; 0 while none runs; from any thread."""
-        with self._ringing:
-            return 0.0 if self._epoch_channel is None else self._epoch_channel.unheard()
+        with self._channel_lock:
+            return 0.0 if self._epoch_channel is None else self._epoch_channel.silent_seconds()
 
     def end_epoch(self) -> None:
         """End the epoch that runs, or the next one, as soon as what was sent is answered; from any thread."""
-        with self._ringing:
+        with self._channel_lock:
             self._is_ending = True
             if self._epoch_channel is not None:
                 self._epoch_channel.end_epoch()
 
     def abort(self) -> None:
         """Have every task stop writing at once, whatever is unanswered; from any thread."""
-        with self._ringing:
+        with self._channel_lock:
             self._is_aborted = True
             if self._epoch_channel is not None:
                 self._epoch_channel.disconnect_all()
@@ -298,7 +298,7 @@ class Epochs:
         _cancel_silent(epoch_channel, over, context)
 
     def _attach(self, epoch_channel: EpochChannel | None) -> None:
-        with self._ringing:
+        with self._channel_lock:
             if epoch_channel is not None and self._is_ending:
                 epoch_channel.end_epoch()
             if epoch_channel is not None and self._is_aborted:

@@ -177,12 +177,12 @@ def unrecorded(
     gap = overtaken(work, recorded, end, recorded.downstream, now_ms)
     if removed:
         at_most = counted(end - recorded.upstream, "record")
-        said = (
+        message = (
             f"of the offsets {_range(recorded.upstream, ends.source_start)} of {work.source}, which {work.flow.source} "
             f"no longer had when an engine came back, {removed} records had been copied; {at_most} at most are "
             "missing, the last of them, or fewer if some offsets held none"
         )
-        gap = replace(gap, reason=said)
+        gap = replace(gap, reason=message)
     return replace(settle(gap, work.gaps), passed=True)
 
 
@@ -237,13 +237,13 @@ def copied_again(
 
 def unmatched(work: PartitionWork, position: Position, ends: Ends, reason: str, now_ms: int) -> Detour:
     """Return the way on behind a tail of the target that is not understood: all behind the position is copied again."""
-    said = (
+    message = (
         f"what {work.flow.target} holds of {work.target} behind offset {position.downstream} is not what "
         f"{work.flow.source} has behind the position {position.upstream}: {reason}; if the copy goes on, the source's "
         f"records from {position.upstream} on come behind it, some of them perhaps a second time"
     )
     at = position.upstream
-    gap = Gap(work.source, at, at, said, now_ms, GapKind.UNMATCHED, position.downstream, position.topic_id)
+    gap = Gap(work.source, at, at, message, now_ms, GapKind.UNMATCHED, position.downstream, position.topic_id)
     return Detour(gap, replace(position, downstream=ends.target_end))
 
 
@@ -253,7 +253,7 @@ def unknown_origin(work: PartitionWork, ends: Ends, reason: str, now_ms: int) ->
     if barrier is not None and barrier.kind is GapKind.UNKNOWN_ORIGIN:
         return Refused(stop_reason(barrier))
     flow, start = work.flow, ends.source_start
-    said = (
+    message = (
         f"{work.target} on {flow.target} holds records from offset {ends.target_start} up to {ends.target_end}, and "
         f"nothing on record says which of {work.source}'s they are ({reason}): the flow's positions were lost, or "
         "somebody else has written there. Delete the copy to have it made anew; if the copy is to go on behind what "
@@ -264,7 +264,7 @@ def unknown_origin(work: PartitionWork, ends: Ends, reason: str, now_ms: int) ->
         work.source,
         start,
         start,
-        said,
+        message,
         now_ms,
         GapKind.UNKNOWN_ORIGIN,
         ends.target_end,

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from mirror.copier.append_point import AppendPoint
 from mirror.copier.markers import Markers
 from mirror.copier.same_lane import Hole
-from mirror.copier.same_offsets import Moved, NotFilled, SameOffsetsCopy, Unexpected, leave_many, leave_one
-from mirror.copier.standing import Standing
+from mirror.copier.same_offsets import ForeignWrite, Moved, NotFilled, SameOffsetsCopy, leave_many, leave_one
 from mirror.copier.work import FlowWork
 from mirror.kafka import partition_state
 from mirror.kafka.appending import Appender
@@ -31,9 +31,9 @@ from mirror.same_offsets.filling import (
 # So long others wait for a long hole at most, which is filled in several goes.
 _SECONDS = 0.5
 
-Filled: TypeAlias = Mapping[TopicPartition, Standing | NotFilled]
+Filled: TypeAlias = Mapping[TopicPartition, AppendPoint | NotFilled]
 """By copy how far a hole is filled by now, or why it is not."""
-_Found: TypeAlias = dict[TopicPartition, Standing | NotFilled]
+_Found: TypeAlias = dict[TopicPartition, AppendPoint | NotFilled]
 
 
 class HoleFiller:
@@ -92,7 +92,7 @@ class HoleFiller:
             self._fill_once(left, found, self._markers)
             if self._is_over or time.monotonic() > until:
                 break
-        return found | {copy: _standing(hole, self._copies[copy]) for copy, hole in left.items()}
+        return found | {copy: _append_point(hole, self._copies[copy]) for copy, hole in left.items()}
 
     def _fill_once(self, left: dict[TopicPartition, Hole], found: _Found, markers: Markers) -> None:
         """Carry out the next step of each hole: markers, which most are filled with, for all copies at once."""
@@ -104,7 +104,7 @@ class HoleFiller:
                 made = self._copy(hole, markers)
                 match step := self._next_step(hole, made, markers):
                     case None | Records():
-                        found[hole.copy] = _standing(left.pop(hole.copy), made)
+                        found[hole.copy] = _append_point(left.pop(hole.copy), made)
                     case OneMarker():
                         waits_for_one.append(made)
                     case ManyMarkers(count):
@@ -114,7 +114,7 @@ class HoleFiller:
                     case _:
                         self._before_writing()
                         made.fill(step, int(time.time() * 1000))
-            except (Unexpected, Moved, KafkaProblem) as problem:
+            except (ForeignWrite, Moved, KafkaProblem) as problem:
                 self._give_up(left.pop(hole.copy), problem, found)
         if waits_for_many:
             self._before_writing()
@@ -171,27 +171,27 @@ class HoleFiller:
         made = self._copies.get(hole.copy)
         if made is None:
             made = SameOffsetsCopy(
-                self._flow.flow, self._appender, markers, hole.copy, is_compacted=hole.standing.is_compacted
+                self._flow.flow, self._appender, markers, hole.copy, is_compacted=hole.append_point.is_compacted
             )
-            if (end := made.place.copy.bounds.end) != hole.standing.end:
-                raise Moved(hole.copy, hole.standing.end, end)
+            if (end := made.place.copy.bounds.end) != hole.append_point.end:
+                raise Moved(hole.copy, hole.append_point.end, end)
             self._copies[hole.copy] = made
-        elif made.place.copy.bounds.end < hole.standing.end:
-            made.stands_at(hole.standing.end, hole.standing.sequence)
+        elif made.place.copy.bounds.end < hole.append_point.end:
+            made.stands_at(hole.append_point.end, hole.append_point.sequence)
         return made
 
     @staticmethod
     def _next_step(hole: Hole, made: SameOffsetsCopy, markers: Markers) -> Step | None:
         if made.place.copy.bounds.end > hole.until:
             return None
-        return next_step(max(hole.standing.begins_at, 0), made.place.copy, Ahead(hole.until, 0), markers.known)
+        return next_step(max(hole.append_point.begins_at, 0), made.place.copy, Ahead(hole.until, 0), markers.known)
 
 
-def _standing(hole: Hole, made: SameOffsetsCopy) -> Standing:
-    bounds, begins_at = made.place.copy.bounds, hole.standing.begins_at
-    is_headless = bounds.start >= begins_at or hole.standing.is_compacted
+def _append_point(hole: Hole, made: SameOffsetsCopy) -> AppendPoint:
+    bounds, begins_at = made.place.copy.bounds, hole.append_point.begins_at
+    is_headless = bounds.start >= begins_at or hole.append_point.is_compacted
     return replace(
-        hole.standing,
+        hole.append_point,
         end=bounds.end,
         sequence=made.place.sequence,
         begins_at=-1 if bounds.end >= begins_at and is_headless else begins_at,

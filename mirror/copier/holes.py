@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Protocol
 
+from mirror.copier.append_point import AppendPoint
 from mirror.copier.background import BackgroundCalls
 from mirror.copier.hole_filling import Filled, HoleFiller
 from mirror.copier.lane import Lane
 from mirror.copier.same_lane import Hole, SameOffsetsLane
-from mirror.copier.standing import Standing
 from mirror.kafka.problems import KafkaProblem
 from mirror.model.partition import TopicPartition
 
@@ -61,7 +61,7 @@ class Holes:
         self._begun_at.pop(filler)
         for copy, (lane, hole) in waiting.items():
             now = found[copy] if isinstance(found, Mapping) else found
-            if isinstance(now, Standing):
+            if isinstance(now, AppendPoint):
                 lane.filled(hole, now)
             else:
                 lane.not_filled(now)

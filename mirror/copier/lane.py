@@ -133,7 +133,7 @@ class Lane:
         self._mirrored = mirrored if work.left_out else None
         end = handover.position.downstream
         # What was sent before this producer began here, and arrives all the same, shows before its first batch.
-        self._others = (
+        self._foreign = (
             ForeignBatches(
                 end,
                 has_markers=gate is not None,
@@ -147,7 +147,7 @@ class Lane:
             last = handover.runs[-1]
             syncs.owe_again(last.upstream + last.length - 1, last.downstream + last.length - 1)
         self._committed_sync: OffsetSync | None = syncs.take_due() if gate and syncs else None
-        self._committed = self._standing() if gate else None
+        self._committed = self._append_point() if gate else None
 
     def _new_merging(self, producer: Producer) -> Merging:
         return Merging(producer, self._set_aside)
@@ -174,14 +174,14 @@ class Lane:
             same_offsets=self.keeps_offsets,
         )
 
-    def pass_by_others(self, target_end: int) -> None:
+    def pass_by_foreign(self, target_end: int) -> None:
         """Count what others have written into the copy as passed: all of ours lies before ``target_end``.
 
         A task that resumes here need not read it.
         """
         if target_end > self._downstream:
-            if self._others is not None:
-                self._others.appended(target_end, target_end)
+            if self._foreign is not None:
+                self._foreign.appended(target_end, target_end)
             self._downstream = target_end
             self.is_dirty = True
 
@@ -312,9 +312,9 @@ class Lane:
         if self._dead_letter is not None and self._is_offered_parked:
             self._go_on_behind_parked(self._dead_letter)
         if self._committed is not None:
-            if self._others is not None:
-                self._others.committed()
-            self._committed = self._standing()
+            if self._foreign is not None:
+                self._foreign.committed()
+            self._committed = self._append_point()
             self._committed_sync = (self.syncs.take_due() if self.syncs else None) or self._committed_sync
 
     def take_due_sync(self) -> OffsetSync | None:
@@ -379,7 +379,7 @@ class Lane:
 
     def result(self) -> PartitionResult:
         """Say what became of the partition."""
-        now = self._standing()
+        now = self._append_point()
         if self._committed is None or self._committed.handover is None:
             return now
         handover = replace(
@@ -394,7 +394,7 @@ class Lane:
     def _owes_sync(self) -> bool:
         return self.syncs is not None and not self.syncs.is_settled
 
-    def _standing(self) -> PartitionResult:
+    def _append_point(self) -> PartitionResult:
         handover = Handover(
             self._position,
             tuple(self._runs),
@@ -403,7 +403,7 @@ class Lane:
             unwritten=tuple(self._unwritten),
             target_ended_at=self._target_ended_at,
             owes_sync=self._owes_sync,
-            is_marker_next=self._others is not None and self._others.is_marker_next,
+            is_marker_next=self._foreign is not None and self._foreign.is_marker_next,
         )
         return PartitionResult(
             self.work.flow,
@@ -415,7 +415,7 @@ class Lane:
             slow_records=self._slow_records,
             stopped=self.stopped,
             trouble=self.why_troubled,
-            others=self._others.found if self._others is not None else (),
+            foreign=self._foreign.found if self._foreign is not None else (),
             read=self._read,
             acknowledged=self._answered,
         )
@@ -486,8 +486,8 @@ class Lane:
             self.stream.give_up()
         if self._target_ended_at is not None:
             return
-        if self._others is not None:
-            self._others.appended(base_offset, base_offset + piece.count)
+        if self._foreign is not None:
+            self._foreign.appended(base_offset, base_offset + piece.count)
         downstream = base_offset
         for upstream, count in piece.spans:
             extend(self._runs, Run(upstream, downstream, count))

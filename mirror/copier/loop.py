@@ -156,23 +156,23 @@ class CopyLoop:
         try:
             while True:
                 now = time.monotonic()
-                heard = epoch_channel.signal() if epoch_channel is not None else Signal.NOTHING
+                signal = epoch_channel.signal() if epoch_channel is not None else Signal.NOTHING
                 if not over and now >= deadline and self._is_looking(now):
                     # Until then the others are copied as before.
                     deadline = now + _TICK_SECONDS
-                if not over and (now >= deadline or heard is not Signal.NOTHING):
+                if not over and (now >= deadline or signal is not Signal.NOTHING):
                     over, deadline = True, now
                     self._wind_down(now)
                 if now >= deadline + _RESEND_SECONDS:
                     self._give_up()
                 if over and self._is_drained(now) and not self._commit_backoff(now):
                     break
-                if now > deadline + GRACE_SECONDS or heard is Signal.SILENCE or os.getppid() != self._parent:
+                if now > deadline + GRACE_SECONDS or signal is Signal.SILENCE or os.getppid() != self._parent:
                     # An orphan must not go on writing beside its successor.
                     break
                 self._look(now)
                 if not over and now >= self._pass_by_at:
-                    self._pass_by_others()
+                    self._pass_by_foreign()
                     self._pass_by_at = now + _PASS_BY_SECONDS
                 if not over and self._may_write():
                     self._copy_ends.look(now, self._shares, self._clusters)
@@ -388,7 +388,7 @@ class CopyLoop:
             self._commits[flow].park(lane)
         return any(lane.awaits_commit for _, lane in held)
 
-    def _pass_by_others(self) -> None:
+    def _pass_by_foreign(self) -> None:
         """Find out, beside the loop, where copies of idle lanes end: what others wrote is not read at a restart.
 
         In transactions it never is.
@@ -409,7 +409,7 @@ class CopyLoop:
         ends = {} if isinstance(found, KafkaProblem) else found
         for lane, sequence in marked:
             if lane.sequence == sequence and lane.is_idle and lane.work.target in ends:
-                lane.pass_by_others(ends[lane.work.target])
+                lane.pass_by_foreign(ends[lane.work.target])
                 self._active[lane.work.flow][lane] = None
 
     def _advance(self, now: float) -> None:

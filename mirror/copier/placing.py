@@ -18,7 +18,7 @@ from mirror.copier import gaps, resume
 from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.links import ClusterLinks
 from mirror.copier.mirrored import Mirrored, Undecided
-from mirror.copier.resume import Ends, Javas, NotYet, Partly, Place, Ready, Refused
+from mirror.copier.resume import Ends, NotYet, Partly, Place, Ready, Refused, WrittenByMm2
 from mirror.copier.tail_match import Batch
 from mirror.copier.takeover import JavaWrote, watched
 from mirror.copier.truncated import truncated_at
@@ -89,7 +89,7 @@ def find_places(
     source.forget_leaders({work.source.topic for work in unknown})
     target.forget_leaders({work.target.topic for work in unknown})
     ends = look_up(flow, unknown, source, target)
-    bearings = Bearings(flow, source, [work for work in unknown if isinstance(ends[work.source], Ends)])
+    history = LogHistory(flow, source, [work for work in unknown if isinstance(ends[work.source], Ends)])
     until = time.monotonic() + _MATCH_SECONDS
     for work in sorted(unknown, key=lambda work: _tail_length(work, ends[work.source])):
         if time.monotonic() > until and not all(isinstance(place, NotYet) for place in places.values()):
@@ -103,7 +103,7 @@ def find_places(
         else:
             try:
                 places[work.source] = _go_on(
-                    flow, now, found, bearings, source.channel(), target.channel(), mirrored, is_over
+                    flow, now, found, history, source.channel(), target.channel(), mirrored, is_over
                 )
             except (KafkaProblem, Undecided) as problem:
                 places[work.source] = NotYet(str(problem))
@@ -115,7 +115,7 @@ def _tail_length(work: PartitionWork, ends: Ends | NotYet) -> int:
     handover = work.handover
     if isinstance(ends, NotYet) or handover is None or handover.position.settled:
         return 0
-    until = handover.others_until.offset if handover.others_until is not None else 0
+    until = handover.foreign_until.offset if handover.foreign_until is not None else 0
     return max(0, ends.target_end - max(handover.position.downstream, until))
 
 
@@ -128,8 +128,8 @@ def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: Cluste
     except KafkaProblem as problem:
         return NotYet(str(problem))
     if has_records and work.mm2 is not None:
-        return Javas()
-    return resume.begin_behind_others(work, flow, ends) if has_records else resume.begin(work, flow, ends)
+        return WrittenByMm2()
+    return resume.begin_behind_foreign_records(work, flow, ends) if has_records else resume.begin(work, flow, ends)
 
 
 def with_ids(work: PartitionWork, source: Channel, target: Channel) -> PartitionWork:
@@ -141,8 +141,8 @@ def with_ids(work: PartitionWork, source: Channel, target: Channel) -> Partition
     )
 
 
-class Bearings:
-    """What is needed to find out where copies stand that cannot simply go on; asked for when it is."""
+class LogHistory:
+    """What the source and the state topic know of logs whose copies cannot simply go on; read when it is asked for."""
 
     def __init__(self, flow: FlowWork, source: ClusterLinks, works: Sequence[PartitionWork]) -> None:
         self._flow = flow
@@ -195,7 +195,7 @@ def _go_on(
     flow: FlowWork,
     work: PartitionWork,
     ends: Ends,
-    bearings: Bearings,
+    history: LogHistory,
     source: Channel,
     target: Channel,
     mirrored: Mirrored,
@@ -215,15 +215,15 @@ def _go_on(
             f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
             "yet; what was written last cannot be read before they are"
         )
-    others_until = 0 if is_decided or _stretches(work) else _others_until(work, ends, target)
-    if not (others_until or gaps.is_replaced(work) or (position.settled and ends.target_end == position.downstream)):
-        truncated = truncated_at(flow, work, handover, ends, lambda: bearings.state(work.source, handover), target)
+    foreign_until = 0 if is_decided or _stretches(work) else _foreign_until(work, ends, target)
+    if not (foreign_until or gaps.is_replaced(work) or (position.settled and ends.target_end == position.downstream)):
+        truncated = truncated_at(flow, work, handover, ends, lambda: history.state(work.source, handover), target)
         if truncated is not None:
             handover = replace(handover, target_ended_at=truncated)
     records: tuple[StateRecord, ...] = handover.unwritten
     is_on_detour = False
-    while (detour := _next_detour(work, handover, ends, bearings)) is not None:
-        around = _around(work, handover, detour, bearings)
+    while (detour := _next_detour(work, handover, ends, history)) is not None:
+        around = _around(work, handover, detour, history)
         records += around.records
         if isinstance(around, Refused):
             return replace(around, records=records)
@@ -235,12 +235,12 @@ def _go_on(
     if handover.clean:
         return Ready(handover)
     now_ms = int(time.time() * 1000)
-    outcome = _resume(flow, work, ends, source, target, mirrored, is_decided, others_until, is_over)
-    if isinstance(outcome, Javas | NotYet):
+    outcome = _resume(flow, work, ends, source, target, mirrored, is_decided, foreign_until, is_over)
+    if isinstance(outcome, WrittenByMm2 | NotYet):
         return outcome
     again = None
     if isinstance(outcome, Ready | Partly) and not is_decided:
-        looked_from = max(handover.position.downstream, others_until)
+        looked_from = max(handover.position.downstream, foreign_until)
         again = gaps.copied_again(work, handover.position, outcome.handover.position, ends, looked_from, now_ms)
     if again is not None and not again.passed:
         return Refused(gaps.stop_reason(again), (*records, *gaps.news(again, work.gaps)))
@@ -251,7 +251,7 @@ def _go_on(
         return replace(outcome, handover=replace(found, unwritten=(*news, *found.unwritten)))
     if isinstance(outcome, Refused):
         detour = gaps.unmatched(work, handover.position, ends, outcome.reason, now_ms)
-        around = _around(work, handover, detour, bearings)
+        around = _around(work, handover, detour, history)
         return replace(around, records=records + around.records)
     at = outcome.handover.position
     passed = gaps.unrecorded(work, handover.position, at, ends, now_ms, outcome.removed)
@@ -259,23 +259,23 @@ def _go_on(
     return replace(outcome, records=(*news, *outcome.records))
 
 
-def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, bearings: Bearings) -> gaps.Detour | None:
+def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, history: LogHistory) -> gaps.Detour | None:
     return gaps.find_detour(
         work,
         handover,
-        lambda: bearings.state(work.source, handover),
+        lambda: history.state(work.source, handover),
         ends,
-        lambda position: bearings.divergence(work.source, position),
+        lambda position: history.divergence(work.source, position),
         int(time.time() * 1000),
     )
 
 
-def _around(work: PartitionWork, handover: Handover, detour: gaps.Detour, bearings: Bearings) -> Ready | Refused:
+def _around(work: PartitionWork, handover: Handover, detour: gaps.Detour, history: LogHistory) -> Ready | Refused:
     """Go on behind a gap if that may be."""
     gap = detour.gap and gaps.settle(detour.gap, work.gaps, is_certain=detour.is_certain)
     if gap is not None and not gap.passed:
         return Refused(gaps.stop_reason(gap), gaps.news(gap, work.gaps))
-    found, records = gaps.take(detour, gap, work.source, bearings.state(work.source, handover))
+    found, records = gaps.take(detour, gap, work.source, history.state(work.source, handover))
     return Ready(found, records)
 
 
@@ -287,7 +287,7 @@ def _resume(
     target: Channel,
     mirrored: Mirrored,
     is_decided: bool,  # passed on
-    others_until: int,
+    foreign_until: int,
     is_over: Callable[[], bool],
 ) -> Place:
     assert work.handover is not None
@@ -298,18 +298,18 @@ def _resume(
     piece = _Piece(time.monotonic() + _MATCH_SECONDS, is_over)
 
     def read() -> resume.Logs:
-        piece.reached = start_at = max(old.downstream, ends.target_start, others_until)
+        piece.reached = start_at = max(old.downstream, ends.target_start, foreign_until)
         tail = piece.of(read_batches(target, work.target, start_at, ends.target_end))
         originals = read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed)
         skipped = LeftOut(old.left_out)
         if work.left_out:
             originals = mirrored.without(originals, work.left_out, skipped)
         watching = () if is_decided and not stretches else watched(tail, stretches, is_ours)
-        return resume.Logs(originals, watching, skipped, others_until)
+        return resume.Logs(originals, watching, skipped, foreign_until)
 
     try:
         found = resume.resume(
-            work, work.handover, ends, _nobodys if is_decided else is_ours, read, _next_batch(flow, work)
+            work, work.handover, ends, _of_no_producer if is_decided else is_ours, read, _next_batch(flow, work)
         )
         if isinstance(found, Refused) and (piece.is_cut or ends.source_start > old.upstream):
             # What compaction has left, or retention, is compared with the whole.
@@ -321,15 +321,15 @@ def _resume(
             return NotYet(f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}")
         if isinstance(found, Refused) or not piece.is_cut:
             return found
-        said = f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}"
+        message = f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}"
         position = replace(found.handover.position, downstream=piece.reached, next_batch=None)
         # The position is recorded when all is matched: until then it is one of many.
         unwritten = found.records[:-1]
         return Partly(
-            replace(found.handover, position=position, clean=False, is_recorded=False, unwritten=unwritten), said
+            replace(found.handover, position=position, clean=False, is_recorded=False, unwritten=unwritten), message
         )
     except JavaWrote:
-        return Javas()
+        return WrittenByMm2()
     except CorruptBatch as problem:
         return Refused(f"what lies on the target cannot be compared with the source: {problem}")
 
@@ -345,14 +345,14 @@ def _next_batch(flow: FlowWork, work: PartitionWork) -> NextBatch | None:
     return NextBatch(flow.producer.producer_id, flow.producer.epoch, work.sequence)
 
 
-def _others_until(work: PartitionWork, ends: Ends, target: Channel) -> int:
+def _foreign_until(work: PartitionWork, ends: Ends, target: Channel) -> int:
     """Return the offset of the copy before which nothing of this flow lies behind its position; 0: that is not known.
 
     It is if the log still is the one of which its leader has said so, up to there. Of more records than there are
     sequences the last one does not tell.
     """
     handover = work.handover
-    said = handover.others_until if handover is not None else None
+    said = handover.foreign_until if handover is not None else None
     if handover is None or said is None or said.offset > ends.target_end:
         return 0
     if said.offset - handover.position.downstream > LARGEST_SEQUENCE:
@@ -388,7 +388,7 @@ class _Piece:
             self.reached = header.next_offset
 
 
-def _nobodys(_producer_id: int) -> bool:
+def _of_no_producer(_producer_id: int) -> bool:
     return False
 
 

@@ -85,8 +85,8 @@ def _ours(
     found: list[_Known] = []
     has_times, expected = True, downstream
     for content, header in tail:
-        of_others = header.is_transactional or not is_ours(header.producer_id)
-        records = [] if of_others else batch.records(content)
+        is_foreign = header.is_transactional or not is_ours(header.producer_id)
+        records = [] if is_foreign else batch.records(content)
         places = [each.offset for each in records] or [header.base_offset]
         if places[0] != expected or any(after != before + 1 for before, after in pairwise(places)):
             return Mismatch(f"the target has lost some of what lay from offset {expected} on")

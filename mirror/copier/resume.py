@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
+from mirror.copier.append_point import AppendPoint
 from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.removed_match import match_removed
-from mirror.copier.standing import Standing
 from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
 from mirror.copier.thinned_match import match_thinned
 from mirror.copier.transforming import ChangedBatches
@@ -77,15 +77,15 @@ class Ends:
 class Ready:
     """Copying may begin at ``handover``, once ``records`` are in the state topic; ``note``: what people should know.
 
-    ``standing``: of a copy with the source's offsets, where it stands. ``removed``: how many of those skipped by the
-    match the source no longer has.
+    ``append_point``: of a copy with the source's offsets. ``removed``: how many of those skipped by the match are gone
+    from the source.
     """
 
     handover: Handover
     records: tuple[StateRecord, ...] = ()
     skipped_by_match: int = 0
     note: str = ""
-    standing: Standing | None = None
+    append_point: AppendPoint | None = None
     removed: int = 0
 
 
@@ -117,11 +117,11 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Javas:
+class WrittenByMm2:
     """Java MirrorMaker has copied it since; it is taken over from that first, beside the epochs."""
 
 
-Place: TypeAlias = Ready | NotYet | Partly | Refused | Javas
+Place: TypeAlias = Ready | NotYet | Partly | Refused | WrittenByMm2
 """Where a partition's copy begins, or why it does not."""
 
 
@@ -171,7 +171,7 @@ def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
     return Ready(Handover(position, (), clean=True), (*passed, position.record(work.source)))
 
 
-def begin_behind_others(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
+def begin_behind_foreign_records(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
     """Begin with a partition whose copy holds records that mirrors alone should write, and say so.
 
     Nothing says that they are this flow's: there is no trace of another mirror, nor of a state that was lost.
@@ -199,14 +199,14 @@ class Logs(NamedTuple):
         data batches of the target from the recorded position, or its start, on.
     left_out
         counts what ``source`` does not yield because it is not to be copied.
-    others_until
+    foreign_until
         from where on the tail is read, if that is behind the position: others alone have written before.
     """
 
     source: Iterable[Batch]
     tail: Iterable[Batch]
     left_out: LeftOut | None = None
-    others_until: int = 0
+    foreign_until: int = 0
 
 
 def resume(
@@ -242,14 +242,14 @@ def resume(
             # What was not read because others wrote it is no hole.
             holes_from=(
                 max(old.upstream, ends.source_start),
-                max(old.downstream, ends.target_start, logs.others_until),
+                max(old.downstream, ends.target_start, logs.foreign_until),
             ),
             source_end=ends.source_end,
         )
         again = _compare(work, old, is_ours, read(), thinned)
         compared = again if isinstance(again.outcome, Matched) else compared
     if isinstance(compared.outcome, Mismatch) and is_whole and _may_count(work, old, ends):
-        counted = partial(match_removed, start=ends.source_start, downstream=max(old.downstream, logs.others_until))
+        counted = partial(match_removed, start=ends.source_start, downstream=max(old.downstream, logs.foreign_until))
         again = _compare(work, old, is_ours, read(), counted)
         # Behind a gap a strict copy goes on only when somebody has said so.
         if not work.gaps.stops or _removed(again.outcome, ends) == ends.source_start - old.upstream:

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from mirror.copier.append_point import AppendPoint
 from mirror.copier.lane import Lane
 from mirror.copier.merging import CopiedBatch, Merging
 from mirror.copier.mirrored import Mirrored
-from mirror.copier.same_offsets import Moved, NotFilled, Unexpected, unexpected
-from mirror.copier.standing import Standing
+from mirror.copier.same_offsets import ForeignWrite, Moved, NotFilled, foreign_write
 from mirror.copier.streams import Piece
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
@@ -31,7 +31,7 @@ class Hole:
     """What is to be filled in a copy before anything else is appended to it: up to, not including, ``until``."""
 
     copy: TopicPartition
-    standing: Standing
+    append_point: AppendPoint
     until: int
 
 
@@ -58,13 +58,13 @@ class SameOffsetsLane(Lane):
         work: PartitionWork,
         handover: Handover,
         producer: Producer,
-        standing: Standing,
+        append_point: AppendPoint,
         syncs: PartitionSyncs | None,
         parked_topic: str | None = None,
         mirrored: Mirrored | None = None,
     ) -> None:
         """Begin where the copy stands, as ``handover`` says but for a head that is not filled yet."""
-        self.standing = standing
+        self.append_point = append_point
         # Whether something was appended that is not in its place: what comes behind it is not recorded.
         self._is_shifted = False
         # Whether it has stopped at a hole.
@@ -80,12 +80,12 @@ class SameOffsetsLane(Lane):
         # What of the source, from where the copy ends on, the flow back has copied there, and what others have written.
         self._copied_back: deque[tuple[int, int]] = deque()
         self._originals: deque[tuple[int, int]] = deque()
-        super().__init__(work, handover, producer, standing.sequence, syncs, parked_topic, None, mirrored)
+        super().__init__(work, handover, producer, append_point.sequence, syncs, parked_topic, None, mirrored)
         # What others write is noticed by the first offset that is not the expected one.
-        self._others = None
+        self._foreign = None
 
     def _new_merging(self, producer: Producer) -> Merging:
-        return _Unbroken(producer, self._set_aside, lambda: self.standing.end, self._may_go)
+        return _Unbroken(producer, self._set_aside, lambda: self.append_point.end, self._may_go)
 
     @property
     def _may_append(self) -> bool:
@@ -96,11 +96,11 @@ class SameOffsetsLane(Lane):
     @property
     def wants_look(self) -> bool:
         """Whether it is to be looked up where the copy ends before anything more is appended to it."""
-        if self.standing.begins_at >= 0 or self._is_being_filled or not self._may_append:
+        if self.append_point.begins_at >= 0 or self._is_being_filled or not self._may_append:
             return False
         waiting = self.stream.waiting[:1]
         if self._looked_until == _NOT_LOOKED:
-            return bool(waiting) or self.fetch_position > self.standing.end
+            return bool(waiting) or self.fetch_position > self.append_point.end
         return (bool(waiting) and not self._may_go(waiting[0])) or self._hole_until > self._looked_until
 
     def asks(self) -> None:
@@ -111,7 +111,7 @@ class SameOffsetsLane(Lane):
         """Take in where the copy ended when that was asked; what was fetched since is not spoken of."""
         if self._asked_at == _NOT_LOOKED or not self.wants_look:
             return
-        at, asked_at, copy = self.standing.end, self._asked_at, self.work.target
+        at, asked_at, copy = self.append_point.end, self._asked_at, self.work.target
         if end < at:
             self.look_again(f"{copy} ends at {end}, and ended at {at} before")
             return
@@ -123,7 +123,7 @@ class SameOffsetsLane(Lane):
         original = max(at, self._originals[0][0]) if self._originals else passed
         if original < passed:
             self._conflicts(original, end)
-        elif self._pass_by(passed) and end == self.standing.end:
+        elif self._pass_by(passed) and end == self.append_point.end:
             self._looked_until = asked_at
             self.stream.go_on()
 
@@ -136,7 +136,7 @@ class SameOffsetsLane(Lane):
 
     def _forget_passed(self) -> None:
         for stretches in (self._copied_back, self._originals):
-            while stretches and stretches[0][1] <= self.standing.end:
+            while stretches and stretches[0][1] <= self.append_point.end:
                 stretches.popleft()
 
     def _conflicts(self, offset: int, end: int) -> None:
@@ -145,7 +145,7 @@ class SameOffsetsLane(Lane):
 
     def _pass_by(self, until: int) -> bool:
         """Go on at ``until``, below which the copy has what was fetched; False: a batch reaches over it."""
-        at = self.standing.end
+        at = self.append_point.end
         if until <= at:
             return True
         pieces = [piece for piece in self.stream.waiting if _first(piece) < until]
@@ -157,7 +157,7 @@ class SameOffsetsLane(Lane):
         if self.syncs is not None:
             self.syncs.acknowledged(at, at, until - at)
         self._advance(max(until, self._upstream), until)
-        self.standing = replace(self.standing, end=until)
+        self.append_point = replace(self.append_point, end=until)
         sequence = self.acknowledged_sequence
         for piece in self.stream.waiting:
             assert isinstance(piece, CopiedBatch)
@@ -170,10 +170,11 @@ class SameOffsetsLane(Lane):
         """What is to be filled now, None if nothing is, may be, or something is on its way."""
         if not self._may_append:
             return None
-        if (begins_at := self.standing.begins_at) >= 0:
-            return Hole(self.work.target, self.standing, begins_at)
+        point = self.append_point
+        if point.begins_at >= 0:
+            return Hole(self.work.target, point, point.begins_at)
         until = self._hole_until
-        return Hole(self.work.target, self.standing, until) if self.standing.end < until <= self._looked_until else None
+        return Hole(self.work.target, point, until) if point.end < until <= self._looked_until else None
 
     @property
     def _hole_until(self) -> int:
@@ -184,11 +185,11 @@ class SameOffsetsLane(Lane):
     def may_fill(self, hole: Hole) -> bool:
         """Whether a hole is to be filled; one that is longer than somebody wants to have filled stops the partition."""
         limit = self.work.pad_limit
-        if limit is None or hole.until - hole.standing.end <= limit or hole.standing.begins_at >= 0:
+        if limit is None or hole.until - hole.append_point.end <= limit or hole.append_point.begins_at >= 0:
             return True
         self._is_too_long = True
         self.stop(
-            f"{self.work.source} has no record from offset {hole.standing.end} up to {hole.until}, and "
+            f"{self.work.source} has no record from offset {hole.append_point.end} up to {hole.until}, and "
             f"mirror.offsets.pad.limit is {limit}: raise it, or delete the copy {self.work.target} to have it made anew"
         )
         return False
@@ -201,7 +202,7 @@ class SameOffsetsLane(Lane):
     def not_filled(self, problem: NotFilled) -> None:
         """Take in why a hole is not filled now, or why it never will be."""
         self._is_being_filled = False
-        if isinstance(problem, Unexpected):
+        if isinstance(problem, ForeignWrite):
             self._is_shifted = True
             self.stop(str(problem))
         elif isinstance(problem, Moved):
@@ -209,17 +210,17 @@ class SameOffsetsLane(Lane):
         else:
             self.stream.pause(str(problem))
 
-    def filled(self, hole: Hole, standing: Standing) -> None:
+    def filled(self, hole: Hole, append_point: AppendPoint) -> None:
         """Take in how far a hole is filled."""
         self._is_being_filled = False
-        if standing.end > hole.until:
-            self.look_again(f"{self.work.target} goes on at {standing.end}, behind the hole that was to be filled")
+        if append_point.end > hole.until:
+            self.look_again(f"{self.work.target} goes on at {append_point.end}, behind the hole that was to be filled")
             return
-        self.standing = standing
-        if standing.begins_at < 0 and standing.end > self._downstream:
+        self.append_point = append_point
+        if append_point.begins_at < 0 and append_point.end > self._downstream:
             # A record that is parked is behind the position before its offset is filled.
-            self._advance(max(standing.end, self._upstream), standing.end)
-        sequence = self.acknowledged_sequence = standing.sequence
+            self._advance(max(append_point.end, self._upstream), append_point.end)
+        sequence = self.acknowledged_sequence = append_point.sequence
         for piece in self.stream.waiting:
             assert isinstance(piece, CopiedBatch)
             sequence = piece.renumber(sequence)
@@ -233,10 +234,10 @@ class SameOffsetsLane(Lane):
         is_busy = self._is_being_filled or self.hole is not None or self.wants_look
         return super().is_idle and not is_busy
 
-    def pass_by_others(self, target_end: int) -> None:
+    def pass_by_foreign(self, target_end: int) -> None:
         """Stop if somebody else has written into the copy, and no flow copies that into the source."""
-        if self._back is None and target_end > self.standing.end and self.hole is None:
-            self.stop(unexpected(self.work.target, self.standing.end, target_end))
+        if self._back is None and target_end > self.append_point.end and self.hole is None:
+            self.stop(foreign_write(self.work.target, self.append_point.end, target_end))
 
     def take(
         self, frame: memoryview, part: FetchedPartition, *, read_committed: bool, received_at: float = 0.0
@@ -246,7 +247,7 @@ class SameOffsetsLane(Lane):
             self._looked_until = _NOT_LOOKED
         if self._back is not None:
             for _, header in batch.batches(frame, part.start, part.stop):
-                is_new = header.next_offset > max(self.fetch_position, self.standing.end)
+                is_new = header.next_offset > max(self.fetch_position, self.append_point.end)
                 if is_new and not header.is_control:
                     stretches = self._copied_back if header.producer_id == self._back else self._originals
                     stretches.append((header.base_offset, header.next_offset))
@@ -271,14 +272,14 @@ class SameOffsetsLane(Lane):
         if self._is_shifted or base_offset != _first(piece):
             if not self._is_shifted:
                 self._is_shifted = True
-                self.stop(unexpected(self.work.target, _first(piece), base_offset))
+                self.stop(foreign_write(self.work.target, _first(piece), base_offset))
             self.stream.give_up()
             return
         super()._acknowledged(piece, base_offset)
         # Whoever is next looks at the copy in any case.
         self._next_batch = None
-        self.standing = Standing(
-            base_offset + piece.count, piece.next_sequence, self.standing.is_compacted, self.standing.begins_at
+        self.append_point = AppendPoint(
+            base_offset + piece.count, piece.next_sequence, self.append_point.is_compacted, self.append_point.begins_at
         )
         self._forget_passed()
 

@@ -37,8 +37,8 @@ Filling: TypeAlias = Padding | Tombstones | DeleteBefore
 """A step that needs nothing of the source, and concerns one copy alone."""
 
 
-class Unexpected(Exception):
-    """A copy has got something that is neither of this flow nor in its place; the message says what and where."""
+class ForeignWrite(Exception):
+    """A copy holds something that this flow did not write there; the message says what and where."""
 
 
 class Moved(Exception):
@@ -52,7 +52,7 @@ class Moved(Exception):
         super().__init__(f"{copy} ends at {found}, and not at {expected}: what lies there is looked up")
 
 
-NotFilled: TypeAlias = Unexpected | Moved | KafkaProblem
+NotFilled: TypeAlias = ForeignWrite | Moved | KafkaProblem
 """Why a copy has not got what was to fill a hole in it."""
 
 
@@ -102,7 +102,7 @@ class SameOffsetsCopy:
 
         Raises
         ------
-        Unexpected
+        ForeignWrite
             if there is something else, too.
         Moved
             if that may have been sent before, or the log was cut off.
@@ -113,7 +113,7 @@ class SameOffsetsCopy:
         if end < expected or (end > expected and was_late):
             raise Moved(self.partition, expected, end)
         if end > expected:
-            raise Unexpected(unexpected(self.partition, expected, end))
+            raise ForeignWrite(foreign_write(self.partition, expected, end))
 
     def asks_for_markers(self) -> None:
         """Take in that markers are asked for: until they are answered, and all of them there, some may still arrive."""
@@ -124,7 +124,7 @@ class SameOffsetsCopy:
 
         Raises
         ------
-        Unexpected
+        ForeignWrite
             if there is something else, too.
         Moved
             if they are there, and the log was cut off before.
@@ -139,7 +139,7 @@ class SameOffsetsCopy:
         self.look()
         end = self.place.copy.bounds.end
         if end > expected:
-            raise Unexpected(unexpected(self.partition, expected, end))
+            raise ForeignWrite(foreign_write(self.partition, expected, end))
         if end == expected:
             self._knows(may_get_markers=False)
         elif not code:
@@ -171,7 +171,7 @@ class SameOffsetsCopy:
 
         Raises
         ------
-        Unexpected
+        ForeignWrite
             if the copy has got something that is not in its place.
         KafkaProblem
             if it is not certain that it is done: :meth:`look` before going on.
@@ -190,7 +190,7 @@ class SameOffsetsCopy:
 
         Raises
         ------
-        Unexpected
+        ForeignWrite
             if it has got another offset.
         Moved
             if the log was cut off.
@@ -205,12 +205,12 @@ class SameOffsetsCopy:
             if (found := self.place.copy.bounds.end) < end:
                 raise Moved(self.partition, end, found)
             if found == end:
-                raise Unexpected(f"{self.partition} ends at {end} and refuses what comes next: {answer.message}")
+                raise ForeignWrite(f"{self.partition} ends at {end} and refuses what comes next: {answer.message}")
             return
         if answer.code:
             raise BrokerRefused(f"{self.partition} {answer.message}".rstrip(), answer.code, "Write on the topic")
         if answer.base_offset != end:
-            raise Unexpected(unexpected(self.partition, end, answer.base_offset))
+            raise ForeignWrite(foreign_write(self.partition, end, answer.base_offset))
         self.place = Place(
             replace(self.place.copy, bounds=Bounds(self.place.copy.bounds.start, end + count)),
             next_sequence(self.place.sequence, count),
@@ -266,7 +266,7 @@ def leave_one(
     for copy in copies:
         try:
             copy.got_marker(ends[copy.partition])
-        except (Unexpected, Moved) as problem:
+        except (ForeignWrite, Moved) as problem:
             found[copy.partition] = problem
     return found
 
@@ -293,12 +293,12 @@ def leave_many(
             if isinstance(answer, KafkaProblem):
                 raise answer
             copy.got_markers(count, ends[copy.partition], answer)
-        except (Unexpected, Moved, KafkaProblem) as problem:
+        except (ForeignWrite, Moved, KafkaProblem) as problem:
             found[copy.partition] = problem
     return found
 
 
-def unexpected(copy: TopicPartition, expected: int, found: int) -> str:
+def foreign_write(copy: TopicPartition, expected: int, found: int) -> str:
     """Return for people that a copy has got something that is not in its place, and what they can do."""
     return (
         f"{copy} goes on at offset {found}, and its source at {expected}: somebody else writes to it, or a marker came "

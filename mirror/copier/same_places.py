@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mirror.copier import resume
+from mirror.copier.append_point import AppendPoint
 from mirror.copier.gaps import made_anew
 from mirror.copier.links import ClusterLinks
-from mirror.copier.placing import Bearings, look_up, with_ids
+from mirror.copier.placing import LogHistory, look_up, with_ids
 from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused, in_chunks
 from mirror.copier.same_offsets import sequence_of
-from mirror.copier.standing import Standing
 from mirror.copier.transforming import change
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka import partition_state
@@ -61,7 +61,7 @@ def find_same_places(
     after = target.ask(lambda channel: partition_state.active_producers(channel, copies))
     written = target.ask(lambda channel: channel.find_offsets(copies, LATEST, View.WRITTEN))
     policies = target.ask(lambda channel: topic_settings(channel, {each.topic for each in copies}, ["cleanup.policy"]))
-    bearings = Bearings(flow, source, [work for work in partitions if isinstance(ends[work.source], Ends)])
+    history = LogHistory(flow, source, [work for work in partitions if isinstance(ends[work.source], Ends)])
     places: dict[TopicPartition, Place] = {}
     for work in partitions:
         found, copy = ends[work.source], work.target
@@ -77,10 +77,10 @@ def find_same_places(
             places[work.source] = NotYet(f"{copy} on {flow.flow.target} gets what was sent before, or replicates it")
             continue
         policy = policies.get(copy.topic, {}).get("cleanup.policy") or ""
-        standing = Standing(found.target_end, sequence[1], is_compacted="compact" in policy)
+        append_point = AppendPoint(found.target_end, sequence[1], is_compacted="compact" in policy)
         try:
             now = with_ids(work, source.channel(), target.channel())
-            places[work.source] = _place(flow, now, found, standing, bearings, source.channel(), target.channel())
+            places[work.source] = _place(flow, now, found, append_point, history, source.channel(), target.channel())
         except KafkaProblem as failure:
             places[work.source] = NotYet(str(failure))
         except CorruptBatch as corrupt:
@@ -96,8 +96,8 @@ def _place(
     flow: FlowWork,
     work: PartitionWork,
     ends: Ends,
-    standing: Standing,
-    bearings: Bearings,
+    append_point: AppendPoint,
+    history: LogHistory,
     source: Channel,
     target: Channel,
 ) -> Place:
@@ -106,7 +106,7 @@ def _place(
         return elsewhere
     handover = work.handover
     if handover is None or differ(handover.position.target_id, work.target_id):
-        return _begun(flow, work, ends, standing, bearings)
+        return _begun(flow, work, ends, append_point, history)
     if not handover.position.same_offsets:
         copy = Bounds(ends.target_start, ends.target_end)
         if copy.end > copy.start:
@@ -116,17 +116,17 @@ def _place(
                 f"{work.target} on {flow.flow.target} was copied to other offsets: {refused.reason}",
                 cannot_have_offsets=True,
             )
-        return _begun(flow, work, ends, standing, bearings)
-    return _gone_on(flow, work, handover, ends, standing, bearings, source, target)
+        return _begun(flow, work, ends, append_point, history)
+    return _gone_on(flow, work, handover, ends, append_point, history, source, target)
 
 
-def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing, bearings: Bearings) -> Place:
+def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: AppendPoint, history: LogHistory) -> Place:
     """Begin with a copy that has nothing in it; where the source begins is on record before anything is filled.
 
     A topic that is copied both ways has what the flow back has copied from it, and is gone on with behind that.
     """
     if work.is_two_way and ends.target_end > 0:
-        return _followed(flow, work, ends, standing) if work.is_original else _not_followed(flow, work)
+        return _followed(flow, work, ends, append_point) if work.is_original else _not_followed(flow, work)
     origin = ends.source_end if flow.from_latest else ends.source_start
     copy = Bounds(ends.target_start, ends.target_end)
     refused = filling.may_begin(Bounds(origin, ends.source_end), copy, work.pad_limit or 0)
@@ -155,7 +155,7 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing, 
         same_offsets=True,
     )
     written_as = writer_record(producer_of(flow.flow).producer_id, now_ms)
-    gap = _gone_with_the_source(work, ends, bearings, now_ms)
+    gap = _gone_with_the_source(work, ends, history, now_ms)
     gaps = (gap.record(),) if gap is not None else ()
     chunks = (chunk_record(work.source, 0, ()),) if before is not None else ()
     note = (
@@ -168,18 +168,18 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing, 
         Handover(position, (), clean=True),
         (written_as, *gaps, *chunks, position.record(work.source)),
         note=note,
-        standing=_with_head(position, (), ends, standing),
+        append_point=_with_head(position, (), ends, append_point),
     )
 
 
-def _gone_with_the_source(work: PartitionWork, ends: Ends, bearings: Bearings, now_ms: int) -> Gap | None:
+def _gone_with_the_source(work: PartitionWork, ends: Ends, history: LogHistory, now_ms: int) -> Gap | None:
     handover = work.handover
     if handover is None or not differ(handover.position.topic_id, work.topic_id):
         return None
-    return made_anew(work, handover.position, bearings.state(work.source, handover), ends, now_ms)
+    return made_anew(work, handover.position, history.state(work.source, handover), ends, now_ms)
 
 
-def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standing) -> Ready:
+def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: AppendPoint) -> Ready:
     """Go on behind what the flow back has copied from the copy: up to there both have the same."""
     assert work.copied_back is not None
     at = min(work.copied_back.upstream, ends.target_end, ends.source_written)
@@ -205,7 +205,7 @@ def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, standing: Standin
         (written_as, chunk_record(work.source, 0, runs), position.record(work.source)),
         note=f"{work.target} on {flow.flow.target} is gone on with at offset {at}, up to which it was copied to "
         f"{flow.flow.source}",
-        standing=replace(standing, end=at),
+        append_point=replace(append_point, end=at),
     )
 
 
@@ -223,8 +223,8 @@ def _gone_on(
     work: PartitionWork,
     handover: Handover,
     ends: Ends,
-    standing: Standing,
-    bearings: Bearings,
+    append_point: AppendPoint,
+    history: LogHistory,
     source: Channel,
     target: Channel,
 ) -> Place:
@@ -232,24 +232,24 @@ def _gone_on(
     position, where = handover.position, f"{work.target} on {flow.flow.target}"
     if differ(position.topic_id, work.topic_id):
         if work.is_original:
-            return _followed(flow, work, ends, standing)
+            return _followed(flow, work, ends, append_point)
         if work.is_two_way:
             return _not_followed(flow, work)
         return Refused(
             f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
             f"beginning; {where} keeps what it has: {_ANEW}, or have that done (mirror.offsets.recreated)"
         )
-    diverged = bearings.divergence(work.source, position)
+    diverged = history.divergence(work.source, position)
     if diverged is not None:
         return Refused(
             f"{work.source} on {flow.flow.source} was truncated at offset {diverged}, and {where} has other records "
             f"from there on: {_ANEW}"
         )
-    end = standing.end
-    if work.is_original and end > position.upstream and not _is_headless(handover, standing):
+    end = append_point.end
+    if work.is_original and end > position.upstream and not _is_headless(handover, append_point):
         # What others have written there comes back with the source; the lane passes it by.
         end = _own_until(work, ends, position.upstream, end, flow, target)
-        standing = replace(standing, end=end)
+        append_point = replace(append_point, end=end)
     # The flow back may just be copying what applications write to the copy: then this flow is told so soon.
     may_be_original = work.is_two_way and not work.is_original
     if ends.source_written < max(position.upstream, end):
@@ -263,17 +263,17 @@ def _gone_on(
     chunk, runs = position.chunk, list(handover.runs)
     behind: tuple[Run, ...] = ()
     if is_behind:
-        chunk, kept = bearings.state(work.source, handover).chunk_before(work.source, end)
+        chunk, kept = history.state(work.source, handover).chunk_before(work.source, end)
         runs = list(kept)
         behind = runs_from(kept, end - _LATE_OFFSETS)
-    elif end > position.upstream and not _is_headless(handover, standing):
+    elif end > position.upstream and not _is_headless(handover, append_point):
         behind = (Run(position.upstream, position.upstream, end - position.upstream),)
     if behind:
-        strange = _stranger(work, ends, behind, end, flow, source, target, is_compacted=standing.is_compacted)
-        if strange is not None and may_be_original:
-            return NotYet(f"{where}: {strange}")
-        if strange is not None:
-            return Refused(f"{where}: {strange}: {_ANEW}")
+        found = _foreign_write(work, ends, behind, end, flow, source, target, is_compacted=append_point.is_compacted)
+        if found is not None and may_be_original:
+            return NotYet(f"{where}: {found}")
+        if found is not None:
+            return Refused(f"{where}: {found}: {_ANEW}")
     if end > position.upstream:
         # What was copied behind the position on record, and what fills its holes.
         extend(runs, Run(position.upstream, position.upstream, end - position.upstream))
@@ -301,25 +301,25 @@ def _gone_on(
         Handover(moved, open_runs, clean=True, owes_sync=handover.owes_sync),
         (*handover.unwritten, *chunks, moved.record(work.source)) if is_news else (),
         note=note,
-        standing=_with_head(position, handover.runs, ends, standing),
+        append_point=_with_head(position, handover.runs, ends, append_point),
     )
 
 
-def _is_headless(handover: Handover, standing: Standing) -> bool:
+def _is_headless(handover: Handover, append_point: AppendPoint) -> bool:
     """Whether the head is being filled: nothing is on record as copied, and the copy does not reach where it begins."""
-    return not handover.runs and handover.position.chunk == 0 and standing.end <= handover.position.upstream
+    return not handover.runs and handover.position.chunk == 0 and append_point.end <= handover.position.upstream
 
 
-def _with_head(position: Position, runs: Sequence[Run], ends: Ends, standing: Standing) -> Standing:
+def _with_head(position: Position, runs: Sequence[Run], ends: Ends, append_point: AppendPoint) -> AppendPoint:
     """Say where the head ends that is still to be filled, or to be removed; no record of the source is behind it then.
 
     Before anything is on record as copied it may be removed again: that takes nothing of the source away.
     """
     begins_at = position.upstream
-    is_filled = standing.end >= begins_at and (standing.is_compacted or ends.target_start >= begins_at)
+    is_filled = append_point.end >= begins_at and (append_point.is_compacted or ends.target_start >= begins_at)
     if runs or position.chunk > 0 or is_filled:
-        return standing
-    return replace(standing, begins_at=begins_at)
+        return append_point
+    return replace(append_point, begins_at=begins_at)
 
 
 def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, target: Channel) -> int:
@@ -335,7 +335,7 @@ def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: Flow
     return until
 
 
-def _stranger(
+def _foreign_write(
     work: PartitionWork,
     ends: Ends,
     runs: Sequence[Run],

@@ -15,7 +15,7 @@ from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
 from mirror.copier.mirrored import Mirrored
 from mirror.copier.placing import as_whom, find_places, moved_back, unrecorded, write
-from mirror.copier.resume import Javas, NotYet, Partly, Place, Ready, Refused
+from mirror.copier.resume import NotYet, Partly, Place, Ready, Refused, WrittenByMm2
 from mirror.copier.same_lane import SameOffsetsLane
 from mirror.copier.same_places import find_same_places
 from mirror.copier.syncs import PartitionSyncs
@@ -166,7 +166,7 @@ class Share:
                 case NotYet(reason):
                     self._troubles[work.source] = reason
                     self.waiting.append(work)
-                case Javas():
+                case WrittenByMm2():
                     self._put_aside(PartitionResult(self.flow, work.source, work.handover, written_by_mm2=True))
                 case Refused(reason, _, cannot):
                     self._put_aside(
@@ -197,9 +197,11 @@ class Share:
 
     def _lane(self, work: PartitionWork, ready: Ready, syncs: PartitionSyncs | None) -> Lane:
         flow, mirrored = self._work, self._mirrored
-        if ready.standing is not None:
+        if ready.append_point is not None:
             producer = producer_of(flow.flow)
-            return SameOffsetsLane(work, ready.handover, producer, ready.standing, syncs, flow.parked_topic, mirrored)
+            return SameOffsetsLane(
+                work, ready.handover, producer, ready.append_point, syncs, flow.parked_topic, mirrored
+            )
         producer, sequence = as_whom(flow, work)
         return Lane(work, ready.handover, producer, sequence, syncs, flow.parked_topic, self.transactions, mirrored)
 

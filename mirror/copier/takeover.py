@@ -71,7 +71,7 @@ class Found:
         what lies where, ascending in both offsets.
     records
         how many records of the target are copies; ``doubled`` of them are there for a second time.
-    others
+    foreign
         records of other writers; ``gone`` records that the source no longer has.
     """
 
@@ -79,7 +79,7 @@ class Found:
     runs: tuple[Run, ...]
     records: int = 0
     doubled: int = 0
-    others: int = 0
+    foreign: int = 0
     gone: int = 0
 
 
@@ -312,7 +312,7 @@ class _Walk:
         self._again: list[Run] | None = None
         self._again_from = 0
         self._hole_used = (0, 0)
-        self._records = self._doubled = self._others = self._gone = 0
+        self._records = self._doubled = self._foreign = self._gone = 0
 
     def take_all(self, target: Iterable[Fingerprints], tell: Callable[[int], None] = lambda _: None) -> Unclear | None:
         """Take in the batches of the target; return why one cannot be understood, if so."""
@@ -340,7 +340,7 @@ class _Walk:
             start, indices = self._frontier, self._aligned(self._frontier, copy)
         if marked is not None and indices is None:
             return self._not_the_sources(copy)
-        if indices is not None and (marked is not None or np.any(indices >= 0) or not self._can_be_others(copy)):
+        if indices is not None and (marked is not None or np.any(indices >= 0) or not self._can_be_foreign(copy)):
             if not self._marks and self._is_ambiguous(copy):
                 return self._ambiguous(copy)
             self._took(start, indices, copy)
@@ -352,8 +352,8 @@ class _Walk:
         if places:
             self._took(max(places), np.arange(max(places), max(places) + len(copy.hashes)), copy)
             return None
-        if self._can_be_others(copy):
-            self._others += len(copy.hashes)
+        if self._can_be_foreign(copy):
+            self._foreign += len(copy.hashes)
             return None
         return self._not_the_sources(copy)
 
@@ -365,7 +365,7 @@ class _Walk:
             has_more = self._source.has(self._frontier + 1)
             if not has_more or self._offset(self._frontier) >= position:
                 upstream = position
-        return Found(upstream, tuple(self._runs), self._records, self._doubled, self._others, self._gone)
+        return Found(upstream, tuple(self._runs), self._records, self._doubled, self._foreign, self._gone)
 
     def _offset(self, index: int) -> int:
         if self._source.has(index + 1):
@@ -441,7 +441,7 @@ class _Walk:
         """Whether a batch that can be the next one can be an earlier one, too; with syncs a going back would show."""
         return self._cursor == self._frontier and bool(self._source.places(copy, self._frontier))
 
-    def _can_be_others(self, copy: Fingerprints) -> bool:
+    def _can_be_foreign(self, copy: Fingerprints) -> bool:
         producer_id = copy.producer_id
         if self._is_ours(producer_id):
             return False

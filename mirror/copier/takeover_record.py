@@ -73,7 +73,7 @@ def taken(work: PartitionWork, trace: Mm2Trace, at: Pair, found: Found, ends: En
         downstream - at.downstream,
         found.records,
         found.doubled,
-        found.others,
+        found.foreign,
         found.gone,
         note,
     )

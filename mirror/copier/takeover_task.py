@@ -44,7 +44,7 @@ def take_over(work: TaskWork) -> TaskResult:
     except OSError as problem:
         return not_begun(work, f"the driver cannot be reached from its task: {problem}")
     try:
-        return _take_over(work, epoch_channel.require_heard if epoch_channel is not None else always)
+        return _take_over(work, epoch_channel.require_answer if epoch_channel is not None else always)
     finally:
         if epoch_channel is not None:
             epoch_channel.close()
@@ -221,7 +221,7 @@ class _Taking:
             return self._known_by_syncs_alone()
         anchor = self._anchor(newest=False)
         if isinstance(anchor, NoAnchor):
-            return self._among_syncs_of_others(anchor)
+            return self._among_syncs_of_other_flows(anchor)
         if anchor is None:
             return self._without_syncs()
         outcome = self._match(anchor)
@@ -270,7 +270,7 @@ class _Taking:
             "were removed"
         )
 
-    def _among_syncs_of_others(self, none: NoAnchor) -> Ready | Refused:
+    def _among_syncs_of_other_flows(self, none: NoAnchor) -> Ready | Refused:
         """Find by contents what this flow recorded last; its syncs cannot be told from those of another flow."""
         found = None if self.trace.position is None or self._own is not None or self._is_empty else self._search()
         if not isinstance(found, Found):

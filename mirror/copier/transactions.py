@@ -337,8 +337,8 @@ class Transactions:
             stream = lane.stream
             if lane.doubts is not None or (not stream.is_settled and (stream.closed or self._is_given_up)):
                 if stream.is_quiet:
-                    said = lane.doubts or f"it is not certain what {stream.partition} has got: {stream.trouble}"
-                    self._lose(said, is_stuck=lane.doubts is None)
+                    message = lane.doubts or f"it is not certain what {stream.partition} has got: {stream.trouble}"
+                    self._lose(message, is_stuck=lane.doubts is None)
                 return False
             if not stream.is_settled:
                 return False
@@ -381,8 +381,8 @@ class Transactions:
         self._phase = _Phase.IDLE
 
     def _lose(self, reason: str, *, is_stuck: bool = False) -> None:
-        said = f"the transaction of {self.transactional_id} is not committed and will be done again: {reason}"
-        self._give_slot_up(said, is_stuck=is_stuck)
+        message = f"the transaction of {self.transactional_id} is not committed and will be done again: {reason}"
+        self._give_slot_up(message, is_stuck=is_stuck)
 
     def _give_slot_up(self, reason: str, *, is_stuck: bool) -> None:
         self._phase, self.lost, self._is_stuck = _Phase.LOST, reason, is_stuck

@@ -124,7 +124,7 @@ class FlowWork:
 
 
 @dataclass(frozen=True, slots=True)
-class OthersUntil:
+class ForeignUntil:
     """An offset of a copy before which others alone have written, as its leader in ``leader_epoch`` said."""
 
     offset: int
@@ -153,7 +153,7 @@ class Handover:
         whether the newest pair of the map may not have been written as an offset sync, although it was due (ERR-11).
     is_marker_next
         whether the copy has a transaction marker of this flow right behind the position.
-    others_until
+    foreign_until
         up to where, from the position on, the copy has nothing of this flow; None if that is not known.
     """
 
@@ -165,7 +165,7 @@ class Handover:
     target_ended_at: int | None = None
     owes_sync: bool = False
     is_marker_next: bool = False
-    others_until: OthersUntil | None = None
+    foreign_until: ForeignUntil | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +280,7 @@ class PartitionResult:
         records found on the target already, when the tail was matched.
     written_by_mm2
         whether Java MirrorMaker has copied it, so that it is to be taken over from that first.
-    others
+    foreign
         offsets of the target (from, up to but not including) at which somebody else has written meanwhile.
     sequence
         the flow's producer's next sequence on the target, None if nothing was written.
@@ -307,7 +307,7 @@ class PartitionResult:
     stopped: str | None = None
     trouble: str | None = None
     written_by_mm2: bool = False
-    others: tuple[tuple[int, int], ...] = ()
+    foreign: tuple[tuple[int, int], ...] = ()
     sequence: int | None = None
     may_arrive_late: bool = False
     note: str = ""

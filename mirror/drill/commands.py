@@ -213,8 +213,8 @@ def report(run_directory: RunArgument) -> None:
         _refuse(refused)
     terminal.console().print(str(path), soft_wrap=True, highlight=False)
     if judgement.tampered:
-        told = f"the evidence of {run_directory} is not as the run left it: {'; '.join(judgement.tampered)}"
-        terminal.console(stderr=True).print(told, soft_wrap=True, highlight=False)
+        message = f"the evidence of {run_directory} is not as the run left it: {'; '.join(judgement.tampered)}"
+        terminal.console(stderr=True).print(message, soft_wrap=True, highlight=False)
         raise typer.Exit(1)
 
 
@@ -278,8 +278,8 @@ def _ask_for_word(run: RunDirectory, seen: Sequence[str]) -> None:
     """
     if not sys.stdin.isatty():
         _refuse(NoWord("--seen is a person's word, and there is no terminal to ask on: say --yes, or --dry-run"))
-    told = f"The groups behind {', '.join(seen)} are moved by your word that it is at work."
-    if not is_typed(run.name, told, ANSWER_SECONDS):
+    message = f"The groups behind {', '.join(seen)} are moved by your word that it is at work."
+    if not is_typed(run.name, message, ANSWER_SECONDS):
         terminal.console(stderr=True).print("Nothing was changed.")
         raise typer.Exit(1)
 

@@ -14,6 +14,8 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.evidence.refusal import Refused
 from mirror.recovery.applications import Commands
 
+__all__ = ["GroupPattern"]
+
 
 class Condition(Protocol):
     """A condition on the values of parameters."""

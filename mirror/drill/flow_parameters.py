@@ -3,6 +3,8 @@
 from mirror.drill.conditions import ApplicationsOfFile, FlowOfFile, GroupPattern
 from mirror.drill.runbook import Parameter
 
+__all__ = ["FAILBACK", "FLOW", "FLOW_CONDITIONS", "MIGRATION_CONDITIONS", "MOVE", "MOVE_CONDITIONS"]
+
 _FLOW = FlowOfFile("properties_file", "flow", "practice")
 
 FLOW = (

@@ -11,6 +11,8 @@ from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.seals import broken, outside_the_ledger, read_sealed
 from mirror.model.verdict import Verdict
 
+__all__ = ["FreeSpace", "JournalIntact", "StepsPassed"]
+
 
 @dataclass(frozen=True, slots=True)
 class GateResult:

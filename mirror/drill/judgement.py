@@ -78,8 +78,8 @@ def _account(evidence: Evidence) -> list[tuple[Verdict, str]]:
     if failback is None:
         return []
     if not failback.adds_up:
-        told = f"{failback.accounted_records:,} of {failback.acked_records:,} acknowledged records are accounted for"
-        return [(Verdict.FAIL, f"the account does not add up: {told}")]
+        message = f"{failback.accounted_records:,} of {failback.acked_records:,} acknowledged records are accounted for"
+        return [(Verdict.FAIL, f"the account does not add up: {message}")]
     if not failback.balances:
         return [(Verdict.FAIL, "the account does not balance")]
     return []
@@ -92,11 +92,11 @@ def _objectives(evidence: Evidence) -> list[tuple[Verdict, str]]:
     missed: list[tuple[Verdict, str]] = []
     rpo, rto = failover.rpo, failover.rto_seconds
     if rpo and rpo.objective_seconds is not None and rpo.seconds > rpo.objective_seconds:
-        told = f"RPO of {rpo.seconds:.1f} s is beyond its objective of {rpo.objective_seconds:g} s"
-        missed.append((Verdict.FAIL, told))
+        message = f"RPO of {rpo.seconds:.1f} s is beyond its objective of {rpo.objective_seconds:g} s"
+        missed.append((Verdict.FAIL, message))
     if rpo and rpo.objective_records is not None and rpo.records > rpo.objective_records:
-        told = f"RPO of {counted(rpo.records, 'record')} is beyond its objective of {rpo.objective_records:,}"
-        missed.append((Verdict.FAIL, told))
+        message = f"RPO of {counted(rpo.records, 'record')} is beyond its objective of {rpo.objective_records:,}"
+        missed.append((Verdict.FAIL, message))
     objective = failover.rto_objective_seconds
     if rto is not None and objective is not None and rto > objective:
         missed.append((Verdict.FAIL, f"RTO of {rto:.1f} s is beyond its objective of {objective:g} s"))

@@ -126,39 +126,41 @@ def summarise(evidence: Evidence) -> Summary:
 
 
 def _sentences(evidence: Evidence, judgement: Judgement) -> tuple[str, ...]:
-    told = [f"Not as the run left it: {each}." for each in judgement.tampered[:_MOST_TAMPERED]]
-    if len(judgement.tampered) > len(told):
-        told.append(f"So are {len(judgement.tampered) - len(told)} more, below.")
+    messages = [f"Not as the run left it: {each}." for each in judgement.tampered[:_MOST_TAMPERED]]
+    if len(judgement.tampered) > len(messages):
+        messages.append(f"So are {len(judgement.tampered) - len(messages)} more, below.")
     failover, failback, totals = evidence.failover, evidence.failback, evidence.totals
     if failover and failover.rpo:
         rpo = failover.rpo
         if rpo.records:
-            told.append(
+            messages.append(
                 f"At the fault {_count(rpo.records)} acknowledged records ({_size(rpo.bytes)}, reaching back "
                 f"{_seconds(rpo.seconds)}) had not arrived on the standby."
             )
         else:
-            told.append("At the fault every acknowledged record had arrived on the standby.")
+            messages.append("At the fault every acknowledged record had arrived on the standby.")
     if failover and failover.rto_seconds is not None:
-        told.append(f"Applications were writing and reading again {_seconds(failover.rto_seconds)} after the fault.")
+        messages.append(
+            f"Applications were writing and reading again {_seconds(failover.rto_seconds)} after the fault."
+        )
     if totals and totals.lost is not None:
-        told.append(
+        messages.append(
             "No acknowledged record was lost."
             if not totals.lost
             else f"{_count(totals.lost)} acknowledged records are lost."
         )
     if failback and failback.adds_up and failback.balances:
-        told.append(
+        messages.append(
             f"The account balances: all {_count(failback.acked_records)} acknowledged records are accounted for."
         )
-    told.extend(_rehearsal_sentences(evidence))
+    messages.extend(_rehearsal_sentences(evidence))
     crossed = [entry for entry in evidence.journal.entries if entry.event is Event.POINT_OF_NO_RETURN]
     if crossed and judgement.verdict is not Verdict.PASS:
-        told.append("The point of no return had been crossed.")
-        told.extend(f"The way back: {entry.facts['undo']}." for entry in crossed[-1:] if "undo" in entry.facts)
-    if not told and judgement.verdict is Verdict.PASS:
-        told.append("Every step met its objectives.")
-    return tuple(told)
+        messages.append("The point of no return had been crossed.")
+        messages.extend(f"The way back: {entry.facts['undo']}." for entry in crossed[-1:] if "undo" in entry.facts)
+    if not messages and judgement.verdict is Verdict.PASS:
+        messages.append("Every step met its objectives.")
+    return tuple(messages)
 
 
 def _rehearsal_sentences(evidence: Evidence) -> list[str]:
@@ -169,14 +171,14 @@ def _rehearsal_sentences(evidence: Evidence) -> list[str]:
     passed = sum(each.verdict is Verdict.PASS for each in rehearsed)
     skipped, again = sum(each.skipped for each in rehearsed), sum(each.read_again[1] for each in rehearsed)
     firsts = [each.seconds_to_first for each in rehearsed if each.seconds_to_first is not None]
-    told = [f"{_count(passed)} of {counted(len(rehearsed), 'group')} would have gone on where they stood."]
-    told.append(
+    messages = [f"{_count(passed)} of {counted(len(rehearsed), 'group')} would have gone on where they stood."]
+    messages.append(
         f"{counted(skipped, 'record') if skipped else 'No record'} would have been skipped, "
         f"{'at most ' + _count(again) if again else 'none'} read again."
     )
     if firsts:
-        told.append(f"The slowest group was handed its first record after {_seconds(max(firsts))}.")
-    return told
+        messages.append(f"The slowest group was handed its first record after {_seconds(max(firsts))}.")
+    return messages
 
 
 def _objective_cards(evidence: Evidence) -> tuple[Card, ...]:

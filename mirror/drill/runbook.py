@@ -13,6 +13,8 @@ from mirror.evidence.refusal import Refused
 from mirror.evidence.run_model import ParameterValue
 from mirror.model.verdict import Verdict
 
+__all__ = ["Parameter", "Runbook", "Step"]
+
 RUN_DIRECTORY_PARAMETER = "run_directory"
 """The parameter every notebook gets: the directory of the run, as text."""
 

@@ -92,8 +92,8 @@ class ClusterNews:
     @property
     def words(self) -> str:
         """That it does not answer, or lets nobody in, and why, as it was last told."""
-        said = "does not let this engine in" if self._is_refused else "does not answer"
-        return f"{self._alias} {said} ({self._reason})"
+        message = "does not let this engine in" if self._is_refused else "does not answer"
+        return f"{self._alias} {message} ({self._reason})"
 
     def begin_away(self, why: Away) -> None:
         """Take in, and tell, that it does not answer, or lets nobody in."""
@@ -130,8 +130,8 @@ class ClusterNews:
             if since is None:
                 return
             self._back_at, was_refused, self._is_refused = self._clock(), self._is_refused, False
-        said = "lets this engine in" if was_refused else "answers"
-        _LOG.info("%s %s again after %.0f s", self._alias, said, self._back_at - since)
+        message = "lets this engine in" if was_refused else "answers"
+        _LOG.info("%s %s again after %.0f s", self._alias, message, self._back_at - since)
 
     def run(self, stop: threading.Event) -> None:
         """Look until told to stop."""

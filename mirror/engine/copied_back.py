@@ -28,7 +28,7 @@ class CopiedBack:
         """Return how far a partition of the target is copied back; None: not at all, or not both ways."""
         return self.positions.get(target) if target.topic in self.topics else None
 
-    def concerns_others(self, before: CopiedBack) -> bool:
+    def concerns_other_topics(self, before: CopiedBack) -> bool:
         """Whether other topics are copied both ways than before, or other ones of their names."""
         return self.topics != before.topics or self._copies != before._copies
 

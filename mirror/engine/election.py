@@ -113,7 +113,7 @@ class Election:
         self._state = FlowState()
         self._silence = Silence()
         # When each standby last said something new, by this process's clock.
-        self._heard: dict[str, tuple[int, float]] = {}
+        self._signal: dict[str, tuple[int, float]] = {}
         self._renew_at = self._stand_by_at = 0.0
         # By this process's clock, when the time of the leaders before is over.
         self._former_until = -math.inf
@@ -271,13 +271,13 @@ class Election:
 
     def _forgotten(self, now: float) -> list[str]:
         """Return the engines that stand by no longer, by this engine's own clock."""
-        self._heard = {
-            each.engine: (each.at_ms, now if self._heard.get(each.engine, (0, now))[0] != each.at_ms else heard_at)
+        self._signal = {
+            each.engine: (each.at_ms, now if self._signal.get(each.engine, (0, now))[0] != each.at_ms else heard_at)
             for each in self._state.standbys.values()
-            for heard_at in [self._heard.get(each.engine, (0, now))[1]]
+            for heard_at in [self._signal.get(each.engine, (0, now))[1]]
         }
-        gone = [engine for engine, (_, heard_at) in self._heard.items() if now - heard_at > _FORGOTTEN_SECONDS]
-        return [*gone, *({self._identity.engine} & self._heard.keys())]
+        gone = [engine for engine, (_, heard_at) in self._signal.items() if now - heard_at > _FORGOTTEN_SECONDS]
+        return [*gone, *({self._identity.engine} & self._signal.keys())]
 
     def _stand_by(self) -> None:
         me = self._identity

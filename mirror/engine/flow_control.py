@@ -102,7 +102,7 @@ class FlowControl:
         # Not before it was looked what an engine before has left, and that is on record.
         self._may_keep_up = threading.Event()
         self._held: tuple[int, TakenProducers] | None = None
-        # Positions were read back before the source was reached; under the lock of the standing.
+        # Positions were read back before the source was reached; under the lock of the flow's runtime.
         self._is_known_without_source = False
 
     @property
@@ -284,8 +284,8 @@ class FlowControl:
                 return
             await_copy()
             with self._runtime.lock:
-                has_met_others = bool(self._runtime.others)
-            if has_met_others:
+                has_met_foreign = bool(self._runtime.foreign_ranges)
+            if has_met_foreign:
                 # Told sooner than by the next engine.
                 ticking.once(foreign_writers.tick)
 
@@ -385,7 +385,7 @@ class FlowControl:
                 if self._runtime.was_settled:
                     # What the leader before had sent has arrived.
                     self._producers.unrefused = None
-            if self._may_be_written_by_others():
+            if self._may_have_foreign_writers():
                 return 0, ()
             if lost is None and log.loss is None and self._held[1].was_used_before:
                 if source is None:
@@ -413,7 +413,7 @@ class FlowControl:
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
 
-    def _may_be_written_by_others(self) -> bool:
+    def _may_have_foreign_writers(self) -> bool:
         """Whether the leader before, or a task of an epoch that failed, may still write, and nothing refuses it."""
         former = self._producers.unrefused
         if former is None or self._runtime.was_settled:
@@ -502,7 +502,7 @@ class FlowControl:
                 return 0, ()
             with runtime.lock:
                 compared, writers = runtime.to_compare(asked), frozenset(runtime.writers)
-            runtime.take_others_until(compared, self._producers.others_until(compared, writers))
+            runtime.take_foreign_until(compared, self._producers.foreign_until(compared, writers))
             troubles = self._fenced(asked, log)
             producers = self._producers
             runtime.take_fenced(asked, troubles, log.poll(), producers.unrefused, is_own=producers.has_sent_unrefused)
@@ -526,11 +526,11 @@ class FlowControl:
         if not used:
             return ()
         self._runtime.read_again()
-        said = (
+        message = (
             f"the transactional id {used[0]} was used by another while a transaction of it had not ended: does a Java "
             "MirrorMaker run this flow, too? What both have copied meanwhile is there twice: mirror verify"
         )
-        return (said,)
+        return (message,)
 
     def _fenced(self, asked: Set[TopicPartition], log: FlowLog) -> Mapping[TopicPartition, str]:
         """Fence partitions; return of which it could not be done now, and why.

@@ -46,7 +46,7 @@ class FlowHeartbeats:
             while not stop.is_set():
                 now = self.settings()
                 timed = [(now.emit_heartbeats_interval_seconds, beat)]
-                self.ticking.until(stop, timed, partial(self._are_others, now))
+                self.ticking.until(stop, timed, partial(self._are_different, now))
 
-    def _are_others(self, than: FlowSettings) -> bool:
+    def _are_different(self, than: FlowSettings) -> bool:
         return self.settings() is not than

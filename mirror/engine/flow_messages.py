@@ -27,42 +27,42 @@ def reasons(runtime: FlowRuntime, outages: Outages = NO_OUTAGES) -> tuple[str, .
     flow = runtime.settings.flow
     target, away = flow.target, outages.under_way((flow.source, flow.target))
     with runtime.lock:
-        said: list[str] = [
+        messages: list[str] = [
             trouble
             for trouble in (runtime.copy_trouble, silence(runtime), runtime.takeover_trouble, runtime.loss)
             if trouble
         ]
-        said += runtime.throttles
+        messages += runtime.throttles
         waiting = {
             source: next((alias for alias in away if _is_about(alias, reason)), None)
             for source, reason in runtime.troubles.items()
         }
         for alias, words in away.items():
             who = _named(sorted(source for source, cause in waiting.items() if cause == alias))
-            said.append(f"{words}; for it wait {who}" if who else words)
-        said += _taking_over(runtime)
-        said += shortened(
+            messages.append(f"{words}; for it wait {who}" if who else words)
+        messages += _taking_over(runtime)
+        messages += shortened(
             [
                 f"{copy} on {target} waits until what was sent before can no longer arrive: {why}"
                 for copy, why in sorted(runtime.late.troubles.items())
             ]
         )
-        said += shortened([stopped_reason(source, reason) for source, reason in sorted(runtime.stopped.items())])
+        messages += shortened([stopped_reason(source, reason) for source, reason in sorted(runtime.stopped.items())])
         own = {source: reason for source, reason in runtime.troubles.items() if waiting[source] is None}
-        said += shortened([f"{sources}: {reason}" for reason, sources in _alike(own).items()])
+        messages += shortened([f"{sources}: {reason}" for reason, sources in _alike(own).items()])
         for report in runtime.reports.values():
             if report.unreached not in away:
-                said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
+                messages += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
         if runtime.open_gaps:
-            said.append(open_gaps_reason(runtime.open_gaps))
-        said += shortened(foreign_reasons(runtime.foreign, target, now_ms(), runtime.writers))
-        return tuple(dict.fromkeys(said))
+            messages.append(open_gaps_reason(runtime.open_gaps))
+        messages += shortened(foreign_reasons(runtime.foreign, target, now_ms(), runtime.writers))
+        return tuple(dict.fromkeys(messages))
 
 
 def silence(runtime: FlowRuntime) -> str | None:
     """Say that a task which copies is not heard of any more; before the first epoch has reported it is starting."""
     with runtime.lock:
-        seconds = runtime.unheard_seconds() if runtime.at_work and runtime.has_reported else 0.0
+        seconds = runtime.silent_seconds() if runtime.at_work and runtime.has_reported else 0.0
     return f"a task has said nothing for {seconds:.0f} s: what it copies stands still" if seconds > _SILENT else None
 
 
@@ -76,21 +76,21 @@ def first_stopped(runtime: FlowRuntime) -> dict[TopicPartition, str]:
 def notes(runtime: FlowRuntime) -> tuple[str, ...]:
     """Return what people should know of the flow although nothing is wrong."""
     with runtime.lock:
-        said = [f"{report.name}: {note}" for report in runtime.reports.values() for note in shortened(report.notes)]
+        messages = [f"{report.name}: {note}" for report in runtime.reports.values() for note in shortened(report.notes)]
         if alone := sorted(runtime.leaders_alone.items()):
             source, reason = alone[0]
-            said.append(
+            messages.append(
                 f"{counted(len(alone), 'partition')} {are(len(alone))} read from the leader for now, and not from "
                 f"the closest replica (client.rack): {source}: {reason}"
             )
         if translated := sorted(runtime.translated.reasons.items()):
             source, reason = translated[0]
-            said.append(
+            messages.append(
                 f"{counted(len(translated), 'partition')} {are(len(translated))} translated, since they cannot have "
                 f"the source's offsets (mirror.offsets.refused): {source}: {reason}"
             )
         return tuple(
-            dict.fromkeys(filter(None, (runtime.late.weakness, runtime.late.note, *runtime.file_notes, *said)))
+            dict.fromkeys(filter(None, (runtime.late.weakness, runtime.late.note, *runtime.file_notes, *messages)))
         )
 
 
@@ -115,7 +115,7 @@ def _taking_over(runtime: FlowRuntime) -> list[str]:
         source for source, *_ in runtime.partitions if source in runtime.takeovers and source not in runtime.stopped
     ]
     begun = [(source, taken) for source in waiting if (taken := runtime.taking.get(source)) and taken.upstream is None]
-    said = shortened(
+    messages = shortened(
         [
             f"{source}: matching the tail that Java MirrorMaker left: {taken.seen:,} of about "
             f"{counted(taken.span, 'record')}"
@@ -124,8 +124,8 @@ def _taking_over(runtime: FlowRuntime) -> list[str]:
     )
     if len(waiting) > len(begun):
         rest = len(waiting) - len(begun)
-        said.append(f"{counted(rest, 'partition')} {are(rest)} to be taken over from Java MirrorMaker")
-    return said
+        messages.append(f"{counted(rest, 'partition')} {are(rest)} to be taken over from Java MirrorMaker")
+    return messages
 
 
 def _alike(reasons: Mapping[TopicPartition, str]) -> dict[str, str]:

@@ -192,12 +192,12 @@ class FlowNews:
 
     def _tell_gaps(self, gaps: Mapping[GapKey, Gap]) -> None:
         new = [gap for key, gap in sorted(gaps.items()) if key not in self._gaps]
-        said = [
+        messages = [
             f"gap found: {each.source} {'copies again' if each.kind is GapKind.COPIED_AGAIN else 'lacks'} offsets "
             f"{each.start} to {each.end - 1} ({each.kind.value}): {each.reason}"
             for each in new
         ]
-        for line in shortened(said):
+        for line in shortened(messages):
             self._log.warning("%s", line)
         closed = [str(gap.source) for key, gap in sorted(self._gaps.items()) if key not in gaps]
         if closed:

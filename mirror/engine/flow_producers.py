@@ -21,7 +21,7 @@ from types import MappingProxyType
 from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import now_ms
-from mirror.copier.work import OthersUntil
+from mirror.copier.work import ForeignUntil
 from mirror.engine.known_producers import (
     KnownProducers,
     batch_position,
@@ -142,7 +142,7 @@ class FlowProducers:
         self._slots = slots if transactions else 0
         self._positions = positions if transactions else frozenset()
         mm2 = range(transactions.mm2_tasks) if transactions else range(0)
-        self._mm2s = frozenset(f"{self._prefix}{number}" for number in mm2)
+        self._mm2_ids = frozenset(f"{self._prefix}{number}" for number in mm2)
         # Of transactional ids that take no transaction for now: the one that has not ended.
         self._unended: dict[str, Unended] = {}
         #: Transactional ids that somebody else, as Java MirrorMaker, took once the transaction had ended that they were
@@ -294,9 +294,9 @@ class FlowProducers:
         """Whether a transaction has not ended that was left; :meth:`fence` asks again, though no partition waits."""
         return bool(self._unended)
 
-    def others_until(
+    def foreign_until(
         self, positions: Mapping[TopicPartition, Position], writers: Set[int]
-    ) -> dict[TopicPartition, OthersUntil]:
+    ) -> dict[TopicPartition, ForeignUntil]:
         """Return up to where nothing of this flow lies behind what is known of partitions of the target.
 
         To be asked before they are fenced: behind a marker with another epoch brokers do not know sequences any more.
@@ -340,7 +340,7 @@ class FlowProducers:
         finally:
             channel.close()
         return {
-            each: OthersUntil(ends[each], leader_epochs[each])
+            each: ForeignUntil(ends[each], leader_epochs[each])
             for each, producers in known.items()
             if leader_epochs[each] >= 0
             and [batch_position(one) for one in producers if one.producer_id in writers]
@@ -385,7 +385,7 @@ class FlowProducers:
                 self._unended[each] = self._waiting(channel, found)
             else:
                 del self._unended[each]
-                if each in self._mm2s and not is_next(found, last):
+                if each in self._mm2_ids and not is_next(found, last):
                     self.used_meanwhile.add(each)
                 self._append([transactional_id_record(each, self._since_ms(each))], self._term)
         return {
@@ -432,7 +432,7 @@ class FlowProducers:
             own = self._own(before.keys() | self._unended.keys())
             # One that is registered has on record as whom it was written, which must not be lost before it is ours.
             self._append((transactional_id_record(each, now) for each in own if each not in state.registered), term)
-            known = self._mm2s | state.transactional_ids | set(own)
+            known = self._mm2_ids | state.transactional_ids | set(own)
             unfenced = known - producers.keys() - self._unended.keys()
             if not unfenced:
                 break
@@ -443,7 +443,7 @@ class FlowProducers:
                     known_of = KnownProducers(left | {key_of(last)}, key_of(last))
                 elif (used := state.written_as.get(each)) is not None:
                     known_of = KnownProducers(left, used.key, is_alone=is_alone and used.term < term)
-                if each in self._mm2s and known_of.written_as is not None:
+                if each in self._mm2_ids and known_of.written_as is not None:
                     known_of = replace(known_of, was_last=self._is_last(channel, each, known_of.written_as, state))
                 try:
                     found = self._take_id(channel, each, known_of)
@@ -516,7 +516,7 @@ class FlowProducers:
             return coordinator.take_over(channel, transactional_id, self._timeout_ms, patience_seconds=patience)
         except BrokerRefused:
             last = coordinator.unended(channel, transactional_id)
-            if last is None or not known.is_nobodys(last):
+            if last is None or not known.is_free_after(last):
                 raise
             return last
 

@@ -13,7 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from mirror.config.settings import FlowSettings
 from mirror.control.tick import TickReport
-from mirror.copier.work import GapPolicy, Handover, OthersUntil, PartitionResult, Slot, SlotEnd
+from mirror.copier.work import ForeignUntil, GapPolicy, Handover, PartitionResult, Slot, SlotEnd
 from mirror.engine.copied_back import CopiedBack
 from mirror.engine.flow_producers import TakenProducers, Writing
 from mirror.engine.flow_slots import FlowSlots
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def _alone(method: Callable[Concatenate[FlowRuntime, P], T]) -> Callable[Concatenate[FlowRuntime, P], T]:
-    """Let one thread at a time look at a flow's standing or change it."""
+    """Let one thread at a time read or change a flow's runtime."""
 
     @wraps(method)
     def with_lock(runtime: FlowRuntime, /, *args: P.args, **named: P.kwargs) -> T:
@@ -55,13 +55,13 @@ class FlowRuntime:
     """What the engine knows of a flow between epochs; shared by the copy loop and the flow's other threads.
 
     Its methods can be called from any thread. Who reads or sets several of its attributes holds its ``lock`` meanwhile.
-    ``changed`` is called when there is something else to copy than the running epoch was told; ``unheard_seconds`` says
+    ``changed`` is called when there is something else to copy than the running epoch was told; ``silent_seconds`` says
     for how long a task of that was not heard of.
     """
 
     settings: FlowSettings
     changed: Callable[[], None] = lambda: None
-    unheard_seconds: Callable[[], float] = lambda: 0.0
+    silent_seconds: Callable[[], float] = lambda: 0.0
     partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...] = ()
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
     mm2: Mm2Traces = field(default_factory=Mm2Traces)
@@ -105,7 +105,7 @@ class FlowRuntime:
     # The topics whose copies mirrors alone should write to, and where others did: the source, offsets of the copy. Of
     # very many the newest are kept: it is the writers that matter, and they come again.
     watched: frozenset[str] = frozenset()
-    others: deque[tuple[TopicPartition, tuple[int, int]]] = field(default_factory=lambda: deque(maxlen=2_000))
+    foreign_ranges: deque[tuple[TopicPartition, tuple[int, int]]] = field(default_factory=lambda: deque(maxlen=2_000))
     # Of these something was not looked at: whoever leads the flow next finds it on record once more.
     passed_over: set[TopicPartition] = field(default_factory=set)
     foreign: tuple[ForeignWriter, ...] = ()
@@ -296,13 +296,13 @@ class FlowRuntime:
             copy: handover.position
             for source, handover in self.handovers.items()
             if handover.position.next_batch is not None
-            and not (handover.clean or handover.position.settled or handover.others_until)
+            and not (handover.clean or handover.position.settled or handover.foreign_until)
             and (copy := self.copy_of(source, copies)) in targets
         }
 
     @_alone
-    def take_others_until(
-        self, asked: Mapping[TopicPartition, Position], found: Mapping[TopicPartition, OthersUntil]
+    def take_foreign_until(
+        self, asked: Mapping[TopicPartition, Position], found: Mapping[TopicPartition, ForeignUntil]
     ) -> None:
         """Take in up to where nothing of this flow lies behind the positions that were asked about."""
         copies = self.copies()
@@ -314,7 +314,7 @@ class FlowRuntime:
                 asked[copy].upstream,
                 asked[copy].downstream,
             ):
-                self.handovers[source] = replace(handover, others_until=found[copy])
+                self.handovers[source] = replace(handover, foreign_until=found[copy])
 
     @_alone
     def take_fenced(
@@ -437,7 +437,7 @@ class FlowRuntime:
     ) -> None:
         """Take in who else writes into the source, whose copies are left out, by topic, and which copies are ours."""
         self.mirrors, self.watched = mirrors, watched
-        is_news = left_out != self.left_out or back.concerns_others(self.copied_back)
+        is_news = left_out != self.left_out or back.concerns_other_topics(self.copied_back)
         self.left_out, self.copied_back = left_out, back
         if is_news:
             self.changed()
@@ -531,7 +531,7 @@ class FlowRuntime:
                 # It has gone on: whatever it had stopped at lies behind it, as the ledger says by now. An epoch that
                 # was over before it came to the partition leaves it where it was.
                 self.barriers.pop(result.source, None)
-        self.take_others([(result.source, stretch) for stretch in result.others])
+        self.take_foreign_ranges([(result.source, stretch) for stretch in result.foreign])
         trace = self.trace(result.source)
         if result.written_by_mm2 and trace is not None:
             self.takeovers[result.source] = trace
@@ -550,12 +550,12 @@ class FlowRuntime:
                 reasons.pop(result.source, None)
 
     @_alone
-    def take_others(self, met: Sequence[tuple[TopicPartition, tuple[int, int]]]) -> None:
+    def take_foreign_ranges(self, met: Sequence[tuple[TopicPartition, tuple[int, int]]]) -> None:
         """Take in where others have written; what there is no more room for, the oldest, is not looked at."""
-        queue, most = (*self.others, *met), self.others.maxlen
+        queue, most = (*self.foreign_ranges, *met), self.foreign_ranges.maxlen
         if most is not None:
             self.passed_over |= {source for source, _ in queue[: max(0, len(queue) - most)]}
-        self.others.extend(met)
+        self.foreign_ranges.extend(met)
 
     @_alone
     def take_compared(self, source: TopicPartition, looked_at: Position) -> None:

@@ -87,8 +87,8 @@ class FollowedFile:
         self._last, self._is_refused = now, False
         if in_effect(running, new) != running:
             self._engine.take_settings(new)
-            said = "; ".join(map(str, taken)) or "what a placeholder stands for, or a class of one's own reads"
-            _LOG.info("the file has changed, and this is followed from now on: %s", said)
+            message = "; ".join(map(str, taken)) or "what a placeholder stands for, or a class of one's own reads"
+            _LOG.info("the file has changed, and this is followed from now on: %s", message)
         elif is_asked or was_refused:
             _LOG.info("the file was read anew, and can be used; nothing that could be followed at once is new")
         for line in new.ignored:

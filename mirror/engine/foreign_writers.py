@@ -7,8 +7,8 @@ Invariants:
     of somebody else. Behind a position that is settled nothing of the flow is on its way.
 (b) A position says up to where the copy was compared with what others may have written there. Tasks tell what they met
     at the end of an epoch; of an engine that was killed the offset map tells the next one, as what it lacks between
-    there and the position. It counts for one turn of the copy: orphaned copies would look like late ones. What nobody
-    had compared before a turn is kept beside it, and looked at for producer ids that are not the flow's.
+    there and the position. It counts for one incarnation of the copy: orphaned copies would look like late ones. What
+    nobody had compared before it is kept beside it, and looked at for producer ids that are not the flow's.
 (c) Whoever was called foreign before a flow back was known is pardoned: that flow may begin after this one.
 """
 
@@ -108,8 +108,8 @@ class ForeignWriters:
         with self._runtime.lock:
             # Whatever was reported by now lies before these positions.
             reached = {source: each.position for source, each in self._runtime.handovers.items()}
-            has_met_others = bool(self._runtime.others)
-        if not (self._again or self._before or has_met_others):
+            has_met_foreign = bool(self._runtime.foreign_ranges)
+        if not (self._again or self._before or has_met_foreign):
             self._took_in(reached)
             return 0, ()
         # All flows into the target: several may share a topic.
@@ -119,7 +119,7 @@ class ForeignWriters:
         mirrors = frozenset[int]().union(*(known.writers for known in self._mirrors.known.values()))
         found = {key: each for key, each in self._log.state.foreign.items() if key not in forgotten}
         news: dict[tuple[TopicPartition, int], ForeignWriter] = {}
-        said = []
+        messages = []
         own = self._log.state.writers
         looked_at = []
         for others, source, stretch in self._next():
@@ -154,7 +154,7 @@ class ForeignWriters:
                     # Behind the others: those are looked at meanwhile.
                     self._put_back(others, source, stretch)
                 start, end = stretch
-                said.append(
+                messages.append(
                     f"{copy} has something at offsets {start} to {end - 1} that this flow did not write: {problem}"
                 )
         if news:
@@ -166,7 +166,7 @@ class ForeignWriters:
                     self._put_back(others, source, stretch)
                 raise
         self._took_in(reached)
-        return len(news), said
+        return len(news), messages
 
     def _look_at_record(self, copied: Collection[TopicPartition]) -> None:
         """Find out, once an incarnation of a copy, where others may have written that nobody had looked at before.
@@ -207,7 +207,7 @@ class ForeignWriters:
         for queue in (self._before, self._again):
             for _ in range(min(_STRETCHES, len(queue))):
                 yield queue, *queue.popleft()
-        others = self._runtime.others
+        others = self._runtime.foreign_ranges
         for _ in range(min(_STRETCHES, len(others))):
             with self._runtime.in_term_of(self._lease):
                 source, (start, end) = others.popleft()
@@ -220,16 +220,16 @@ class ForeignWriters:
 
     def _put_back(self, others: deque[_Between], source: TopicPartition, stretch: Stretch) -> None:
         """Look at it in a later round."""
-        if others is not self._runtime.others:
+        if others is not self._runtime.foreign_ranges:
             others.append((source, stretch))
             return
         with self._runtime.in_term_of(self._lease):
-            self._runtime.take_others([(source, stretch)])
+            self._runtime.take_foreign_ranges([(source, stretch)])
 
     def _took_in(self, reached: Mapping[TopicPartition, Position]) -> None:
         """Have it written down how far the copies were looked at of which nothing is left to be looked at."""
         with self._runtime.in_term_of(self._lease):
-            queues = (*self._before, *self._again, *self._runtime.others)
+            queues = (*self._before, *self._again, *self._runtime.foreign_ranges)
             left = {source for source, _ in queues} | self._runtime.passed_over
             for source, position in reached.items():
                 seen = self._on_record.get(source)

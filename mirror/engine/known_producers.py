@@ -53,7 +53,7 @@ class KnownProducers:
     is_alone: bool = False
     was_last: bool = True
 
-    def is_nobodys(self, last: Unended) -> bool:
+    def is_free_after(self, last: Unended) -> bool:
         """Whether nobody can write with the id any more once its last transaction has ended.
 
         Aborted because the id was taken over, or by the cluster because it took too long, a transaction ends with the

@@ -169,9 +169,9 @@ class FlowLeader:
     def _take_pauses(self, election: Election) -> None:
         before = self._runtime.pauses
         if take_pauses(self._runtime, election.pauses):
-            said = "; ".join(election.pauses.told()) or "nothing any more"
+            message = "; ".join(election.pauses.descriptions()) or "nothing any more"
             if before.pauses_any or election.pauses.pauses_any:
-                self._log.info("paused: %s", said)
+                self._log.info("paused: %s", message)
 
     def _answer_pauses(self, election: Election) -> None:
         """Say in the state topic, once it is so, that nothing more is appended to what is paused."""

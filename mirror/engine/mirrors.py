@@ -200,13 +200,13 @@ class Mirrors:
 
     def _unread(self, problems: Mapping[str, Exception]) -> list[str]:
         flow = self._settings.flow
-        said = [f"who mirrors into {flow.source} is not known: {problem}" for problem in problems.values()]
+        messages = [f"who mirrors into {flow.source} is not known: {problem}" for problem in problems.values()]
         if self._denied and self._settings.mirrored_records is MirroredRecords.FORWARD:
             return []
         return [
             f"{each}; grant READ on {', '.join(problems)}, or, if nothing is mirrored there, set "
             f"{flow}.mirror.mirrored.records = forward"
-            for each in said
+            for each in messages
         ]
 
     def _misnamed(self) -> list[str]:

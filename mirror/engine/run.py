@@ -120,7 +120,7 @@ class Engine:
         enabled = [(flow.flow, flow) for flow in self._flows if flow.enabled]
         self.tallies = {flow: CopyCounters() for flow, _ in enabled}
         self.epochs_ended, self.epochs_failed, self.tasks = 0, 0, epochs.tasks
-        self._runtimes = {flow: FlowRuntime(one, epochs.end_epoch, epochs.unheard_seconds) for flow, one in enabled}
+        self._runtimes = {flow: FlowRuntime(one, epochs.end_epoch, epochs.silent_seconds) for flow, one in enabled}
         self._defects: list[tuple[str, BaseException]] = []
         self._parts: tuple[threading.Thread, ...] = ()
         self._has_copied = threading.Event()

@@ -172,9 +172,9 @@ class Lines(logging.Handler):
             self._is_broken_off = bool(content)
 
     def _about_loss(self, lost: int, why: str) -> str:
-        said = "%s of this log could not be written: %s"
+        message = "%s of this log could not be written: %s"
         return self.format(
-            logging.LogRecord(_PACKAGE, logging.WARNING, "", 0, said, (counted(lost, "line"), why), None)
+            logging.LogRecord(_PACKAGE, logging.WARNING, "", 0, message, (counted(lost, "line"), why), None)
         )
 
 

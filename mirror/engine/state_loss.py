@@ -71,13 +71,13 @@ def restored(
     for key, value in latest:
         state.apply(key, value)
     count, sparse_maps = _lost_chunks(state)
-    said = (
+    message = (
         f"{reason}; written again: {len(state.positions)} positions, {len(state.writers)} writers, "
         f"{sum(map(len, state.chunks.values()))} chunks of the offset maps{of_people}; lost: {count} chunks, "
         "of which positions are translated to the last one known before them, and what people had put on record in the "
         "seconds before"
     )
-    loss = Loss(now_ms, said, are_tails_unknown=not are_certain or bool(state.unsettled))
+    loss = Loss(now_ms, message, are_tails_unknown=not are_certain or bool(state.unsettled))
     certain = state.positions.keys() - state.unsettled if are_certain and loss.are_tails_unknown else set()
     settled = [state.positions[source].record(source) for source in sorted(certain)]
     return [*read, *latest, *sparse_maps, loss.record(), *settled]

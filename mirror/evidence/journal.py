@@ -198,8 +198,8 @@ def _link_problem(name: str, number: int, line: bytes, entry: Entry, before: Ent
     expected = (before.n if before else 0) + 1
     if entry.n != expected:
         gone = f"entry {expected} is" if entry.n == expected + 1 else f"entries {expected} to {entry.n - 1} are"
-        told = f"{gone} missing before it" if entry.n > expected else f"entry {expected} was expected"
-        return f"{name} line {number} is entry {entry.n}: {told}"
+        message = f"{gone} missing before it" if entry.n > expected else f"entry {expected} was expected"
+        return f"{name} line {number} is entry {entry.n}: {message}"
     if entry.hash != _digest(entry) or line != _line(entry):
         return f"{name} line {number} (entry {entry.n}, {entry.event}) was altered: its hash does not match its content"
     if entry.previous != head:

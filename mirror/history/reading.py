@@ -61,8 +61,8 @@ def read_history(directory: Path) -> HistoryFiles:
         else:
             torn.append(f"{each.path.name}: {wrong}")
     if not whole["partitions"] or not whole["flows"]:
-        told = f"; not read: {'; '.join(torn)}" if torn else ""
-        raise Refused(f"{directory} holds no history, or none with a whole file of both tables{told}")
+        message = f"; not read: {'; '.join(torn)}" if torn else ""
+        raise Refused(f"{directory} holds no history, or none with a whole file of both tables{message}")
     return HistoryFiles(tuple(whole["partitions"]), _flows(whole["flows"]), tuple(torn))
 
 

@@ -102,9 +102,9 @@ class HistoryWriter:
     def take(self, sample: Sample) -> tuple[str, ...]:
         """Take a sample in, and write if it is time to; return what the log is to say of it."""
         with self._lock:
-            said: tuple[str, ...] = ()
+            messages: tuple[str, ...] = ()
             if self._pair is not None and sample.at_ms - self._pair.began_ms >= 1000 * _CLOSE_SECONDS:
-                said += self._close(sample.at_ms)
+                messages += self._close(sample.at_ms)
             if self._pair is None:
                 self._pair = _Pair(sample.at_ms)
             rows = sample.partition_rows()
@@ -112,9 +112,9 @@ class HistoryWriter:
             self._pair.partitions.append(rows)
             self._kept = replace(self._kept, samples=self._kept.samples + 1, rows=self._kept.rows + rows.num_rows)
             if sample.at_ms - self._written_ms >= 1000 * WRITE_SECONDS:
-                said += self._write(sample.at_ms)
+                messages += self._write(sample.at_ms)
             is_full = self._pair.rows >= _MOST_ROWS or self._pair.size >= self._bounds.bytes / _PAIR_SHARE
-            return said + (self._close(sample.at_ms) if is_full else ())
+            return messages + (self._close(sample.at_ms) if is_full else ())
 
     def close(self) -> tuple[str, ...]:
         """Write what is left; return what the log is to say."""
@@ -152,14 +152,14 @@ class HistoryWriter:
             removed=self._kept.removed + len(removed),
             trouble=None,
         )
-        said = [f"{self._directory} is written to again"] if before is not None else []
+        messages = [f"{self._directory} is written to again"] if before is not None else []
         if removed:
             size, last = sum(each.size for each in removed) / 1e6, removed[-1].path.name
-            said.append(
+            messages.append(
                 f"{self._directory}: {len(removed)} files ({size:,.1f} MB) removed, up to {last}: "
                 "older or more than is to be kept"
             )
-        return tuple(said)
+        return tuple(messages)
 
     def _names(self, began_ms: int) -> frozenset[str]:
         return frozenset(f"{table}-{began_ms:013d}-{self._writer}.parquet" for table in ("partitions", "flows"))

@@ -21,7 +21,7 @@ class Load:
     large, large_bytes
         fraction of records of another size, and that size.
     transaction_records, aborted_every
-        records in a transaction (0: none), and every how-manieth of those is aborted (0: none).
+        records in a transaction (0: none), and every Nth of those is aborted (0: none).
     clock_skew_seconds
         how much the clock of the producers is ahead.
     client

@@ -93,7 +93,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Transactions:
+class TransactionPattern:
     """How a producer groups its records: ``records`` in a transaction, every ``aborted_every``-th of them aborted.
 
     An ``aborted_every`` of 0 aborts none.
@@ -133,7 +133,7 @@ class LedgerProducer:
         parts: PartWriter,
         *,
         skew_ms: int = 0,
-        transactions: Transactions | None = None,
+        transactions: TransactionPattern | None = None,
         stamping: Collection[str] = (),
         reach: Reachability | None = None,
     ) -> None:
@@ -244,7 +244,7 @@ class LedgerProducer:
             )
         )
 
-    def _in_transaction(self, transactions: Transactions) -> bool:
+    def _in_transaction(self, transactions: TransactionPattern) -> bool:
         """End the transaction that is full and begin the next; tell whether one is open."""
         is_full = self.sent % transactions.records == 0 and self._is_in_transaction
         if is_full:
@@ -489,7 +489,7 @@ def load(
     transaction_records: Annotated[
         int, typer.Option(min=0, help="Records in a transaction of each producer; 0: no transactions.")
     ] = 0,
-    aborted_every: Annotated[int, typer.Option(min=0, help="Every how-manieth transaction is aborted; 0: none.")] = 0,
+    aborted_every: Annotated[int, typer.Option(min=0, help="Abort every Nth transaction; 0: none.")] = 0,
     clock_skew_ms: Annotated[int, typer.Option(help="How much the clock of the producers is ahead.")] = 0,
     compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "lz4",
     seed: Annotated[int, typer.Option(help="The same seed gives the same records.")] = 0,
@@ -505,7 +505,7 @@ def load(
     names = [f"{name}-{number}" for number in range(producers)]
     try:
         further = parse_properties(client_property or [])
-        transactions = Transactions(transaction_records, aborted_every) if transaction_records else None
+        transactions = TransactionPattern(transaction_records, aborted_every) if transaction_records else None
         parts = [PartWriter(ledger / "sends", each, SENDS) for each in names]
         reaches = [Reachability() for _ in names]
         clients = [

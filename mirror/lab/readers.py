@@ -380,8 +380,8 @@ def readers(
         raise typer.Exit(EXIT_USAGE) from error
     stop = StopRequest()
     stop.listen()
-    told = f"group {group[0]} reads" if len(group) == 1 else f"{len(group)} groups read"
-    typer.echo(f"readers: {told} {', '.join(topic)} on {cluster} ({bootstrap}) as {', '.join(groups)}")
+    message = f"group {group[0]} reads" if len(group) == 1 else f"{len(group)} groups read"
+    typer.echo(f"readers: {message} {', '.join(topic)} on {cluster} ({bootstrap}) as {', '.join(groups)}")
     for member in members:
         member.start()
     while not stop.asked and not stopping.is_set():

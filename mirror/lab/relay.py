@@ -78,7 +78,7 @@ class _Free:
     at: float = 0.0
 
 
-class _Way:
+class _Direction:
     """One direction of one connection: from where it is read to where it is written, in order."""
 
     def __init__(self, relay: Relay, free: _Free, *, is_back: bool) -> None:
@@ -157,7 +157,7 @@ class _Way:
 class _End(asyncio.Protocol):
     """One socket: what it reads goes into ``out``, what comes from ``into`` is written to it."""
 
-    def __init__(self, out: _Way, into: _Way, lost: Callable[[], None]) -> None:
+    def __init__(self, out: _Direction, into: _Direction, lost: Callable[[], None]) -> None:
         self._out = out
         self._into = into
         self._lost = lost
@@ -192,8 +192,8 @@ class Pair:
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
-        self.there = _Way(relay, relay.there_free, is_back=False)
-        self.back = _Way(relay, relay.back_free, is_back=True)
+        self.there = _Direction(relay, relay.there_free, is_back=False)
+        self.back = _Direction(relay, relay.back_free, is_back=True)
         self.client = _End(self.there, self.back, self._lost)
         self._server = _End(self.back, self.there, self._lost)
         self._left = 2

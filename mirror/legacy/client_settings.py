@@ -284,8 +284,8 @@ def _whole_number(given: Mapping[str, str], key: str, default: int) -> int:
 def _assignors(given: str | None) -> tuple[str, tuple[str, ...]]:
     """Return librdkafka's names of Java's assignors, and what is to be said of them (MM1-34)."""
     if given is None:
-        told = f"{STRATEGY} is not set: by range the first streams get most; {_ASSIGNORS}RoundRobinAssignor is fair"
-        return "range", (told,)
+        message = f"{STRATEGY} is not set: by range the first streams get most; {_ASSIGNORS}RoundRobinAssignor is fair"
+        return "range", (message,)
     known = {"RangeAssignor": "range", "RoundRobinAssignor": "roundrobin"}
     cooperative = "CooperativeStickyAssignor"
     asked = [each.removeprefix(_ASSIGNORS) for each in parse_list(given)]
@@ -323,18 +323,18 @@ def _told(
     given: Mapping[str, str], names: Mapping[str, str], without_effect: Mapping[str, str], client: str
 ) -> tuple[str, ...]:
     """Say what of the properties is without effect, and why."""
-    told = []
+    messages = []
     for key in given:
         if key in names or key in CLIENT_KEYS or key in _READ_APART or key.startswith("config.providers."):
             continue
         if key in without_effect:
             if key not in _NEVER_TOLD:
-                told.append(f"{key}: without effect: {without_effect[key]}")
+                messages.append(f"{key}: without effect: {without_effect[key]}")
         elif key in CONNECTOR_KEYS:
             # Documents of "legacy mode" have them in these files.
-            told.append(f"{key}: without effect: names stay as they are, and only records are copied")
+            messages.append(f"{key}: without effect: names stay as they are, and only records are copied")
         else:
             near = nearest(key, {*names, *_READ_APART, *without_effect, *CLIENT_KEYS})
             meant = f"; did you mean {near}?" if near else ""
-            told.append(f"{key}: without effect: no key of a {client}{meant}")
-    return tuple(told)
+            messages.append(f"{key}: without effect: no key of a {client}{meant}")
+    return tuple(messages)

@@ -26,6 +26,8 @@ from mirror.model.references import Unusable, named
 from mirror.model.transforms.python_function import NotARecord, require_sendable
 from mirror.model.transforms.record import Headers, SourceRecord
 
+__all__ = ["Handler", "RebalanceListener", "TargetRecord"]
+
 
 class TargetRecord(NamedTuple):
     """A record to be sent.
@@ -152,5 +154,5 @@ def _made(code: OwnCode, found: Callable[..., Any]) -> Any:
     try:
         return found() if code.arguments is None else found(code.arguments)
     except Exception as problem:  # it is somebody else's code
-        said = f"{type(problem).__name__}: {problem}"
-        raise BadOption(code.option, f"{code.reference} cannot be made: {said}") from problem
+        message = f"{type(problem).__name__}: {problem}"
+        raise BadOption(code.option, f"{code.reference} cannot be made: {message}") from problem

@@ -134,12 +134,12 @@ class Stream:
         self._consumer = Consumer(
             {
                 **work.consumer.of_stream(work.number, self._options.streams),
-                "error_cb": partial(self._heard_of, "source"),
+                "error_cb": partial(self._take_error, "source"),
                 "log_level": 2,
             }
         )
         self._producer = Producer(
-            {**work.producer.of_stream(), "error_cb": partial(self._heard_of, "target"), "log_level": 2}
+            {**work.producer.of_stream(), "error_cb": partial(self._take_error, "target"), "log_level": 2}
         )
         self._topics: list[str] = []
         self._target_topics: set[str] = set()
@@ -415,17 +415,17 @@ class Stream:
                 if code not in _NOT_THERE_YET and (code is not None or found.partitions):
                     self._target_topics.add(topic)
                     return
-                said = (
+                message = (
                     f"the target has no topic {topic}, and does not make it (auto.create.topics.enable): waits for it"
                 )
             except KafkaException as problem:
-                said = f"the target does not answer: {problem.args[0].str()}"
+                message = f"the target does not answer: {problem.args[0].str()}"
             if not has_told:
-                self._say(logging.WARNING, said)
+                self._say(logging.WARNING, message)
                 has_told = True
             if self._epoch_channel.signal() is not Signal.NOTHING:
-                raise _ToldToEnd(said)
-            self._pause(said)
+                raise _ToldToEnd(message)
+            self._pause(message)
 
     # --- Positions -------------------------------------------------------------------------------------------------
 
@@ -529,7 +529,7 @@ class Stream:
         if time.monotonic() - self._told_at > PATIENCE_SECONDS:
             raise StreamFailed(f"{what} {PATIENCE_SECONDS:.0f} s after it was told to end; read again by who goes on")
 
-    def _heard_of(self, end: str, error: KafkaError) -> None:
+    def _take_error(self, end: str, error: KafkaError) -> None:
         """Take in what a client has met on its own."""
         if error.fatal() or error.code() == KafkaError._AUTHENTICATION:
             self._problem = self._problem or f"the {end}: {error.str()}"
@@ -554,8 +554,8 @@ class _Kept:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> bool:
         if isinstance(error, Exception) and not isinstance(error, _ToldToEnd):
-            said = str(error) if isinstance(error, StreamFailed) else f"{type(error).__name__}: {error}"
-            self._stream._problem = self._stream._problem or said
+            message = str(error) if isinstance(error, StreamFailed) else f"{type(error).__name__}: {error}"
+            self._stream._problem = self._stream._problem or message
         return isinstance(error, Exception)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+__all__ = ["Flow"]
+
 
 @dataclass(frozen=True, order=True, slots=True)
 class Flow:

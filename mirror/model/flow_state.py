@@ -64,7 +64,7 @@ class DeadChunks:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class NotUnderstood:
     """A record of the state topic that this version does not understand, and leaves as it is.
 
     Attributes
@@ -98,7 +98,8 @@ _KEPT = frozenset({"claim", "producer", "transactional_id", "writer"})
 class FlowState:
     """The state topic folded: the newest of everything. Filled by :meth:`apply`, in the order of the log.
 
-    ``unread`` has, by key, what this version does not understand; it never ends anything but the partition concerned.
+    ``not_understood`` has, by key, the records that this version does not understand; each stops only the partition
+    concerned.
     """
 
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
@@ -148,10 +149,10 @@ class FlowState:
     loss: Loss | None = None
     #: The partitions whose tails are not known since the last loss: nothing was recorded of them behind it.
     unsettled: set[TopicPartition] = field(default_factory=set)
-    unread: dict[bytes, Unread] = field(default_factory=dict)
+    not_understood: dict[bytes, NotUnderstood] = field(default_factory=dict)
 
     def apply(self, key: bytes | None, value: bytes | None, term: int | None = None, epoch: int | None = None) -> bool:
-        """Take in one record of the state topic; one that this version does not understand goes to ``unread``.
+        """Take in one record of the state topic; one that this version does not understand goes to ``not_understood``.
 
         One of an engine that led in an earlier ``term`` than the flow's leader by then does not count, if there is
         one that does: it was on its way when the other took over. None: it is not of an engine, or of a version without
@@ -177,7 +178,7 @@ class FlowState:
             self.overwritten.discard(key)
             if term is not None and epoch is not None:
                 self._written_in[key] = term, epoch
-        self.unread.pop(key or b"", None)
+        self.not_understood.pop(key or b"", None)
         names: Any = None
         try:
             names = json.loads(key or b"")
@@ -191,7 +192,7 @@ class FlowState:
                 self._apply(names, content, value)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
             if value is not None:
-                self.unread[key or b""] = _unread(names, f"{type(problem).__name__}: {problem}")
+                self.not_understood[key or b""] = _not_understood(names, f"{type(problem).__name__}: {problem}")
         return True
 
     def _note_late(self, key: bytes, value: bytes | None) -> None:
@@ -346,9 +347,9 @@ class FlowState:
             case ["pause"]:
                 self.wishes = self.wishes.with_wish(PauseWish.of(None, content))
                 # Whatever was wished by hand before, it is over. A cut is ended by its own wish alone.
-                self.unread = {
+                self.not_understood = {
                     key: each
-                    for key, each in self.unread.items()
+                    for key, each in self.not_understood.items()
                     if each.kind != PAUSE_KEY or json.loads(key) == ["pause", None, CUT]
                 }
             case ["pause", None, "cut"]:
@@ -371,7 +372,7 @@ class FlowState:
     @property
     def pauses(self) -> Pauses:
         """Return what is paused; everything, if there is a wish that this version does not understand."""
-        problem = next((each.problem for each in self.unread.values() if each.kind == PAUSE_KEY), None)
+        problem = next((each.problem for each in self.not_understood.values() if each.kind == PAUSE_KEY), None)
         return replace(self.wishes, obscure=problem)
 
     @property
@@ -396,7 +397,7 @@ class FlowState:
             each.source: f"the record {key.decode(errors='replace')} of the state topic is not understood "
             f"({each.problem}), so what is copied of the partition cannot be told: run the version that wrote it, or, "
             "if none did, write a record with that key and no value"
-            for key, each in self.unread.items()
+            for key, each in self.not_understood.items()
             if each.source is not None
         }
 
@@ -485,7 +486,7 @@ class FlowState:
         Of what was written ahead of the position the last commit, perhaps never finished, may be wrong: it is left out.
         """
         position = self.positions.get(source)
-        if position is None or any(each.source == source for each in self.unread.values()):
+        if position is None or any(each.source == source for each in self.not_understood.values()):
             return None
         chunks = self.chunks.get(source, {})
         runs = Runs(chunks[number] for number in sorted(chunks) if number <= position.chunk)
@@ -545,13 +546,13 @@ def _known(kind: type, content: dict[str, Any]) -> dict[str, Any]:
     return known | ({"unknown": compact_json(more).decode()} if more and kind in (Gap, Position) else {})
 
 
-def _unread(names: Any, problem: str) -> Unread:
+def _not_understood(names: Any, problem: str) -> NotUnderstood:
     match names:
         case [str(kind), str(topic), int(partition), *_] if kind in _VITAL:
-            return Unread(kind, problem, TopicPartition(topic, partition))
+            return NotUnderstood(kind, problem, TopicPartition(topic, partition))
         case [str(kind), *_]:
-            return Unread(kind, problem)
-    return Unread("without a kind", problem)
+            return NotUnderstood(kind, problem)
+    return NotUnderstood("without a kind", problem)
 
 
 def _quota_key(entity: Any, limit: str) -> QuotaKey:

@@ -16,7 +16,7 @@ def no_group(pattern: str, groups: Collection[str], where: str) -> str:
     where
         where they were looked for, as in ``on east``.
     """
-    told = f"no group {where} passes the flow's filters and matches {pattern}"
+    message = f"no group {where} passes the flow's filters and matches {pattern}"
     if pattern in groups and not re.fullmatch(pattern, pattern):
-        return f"{told}; a group of exactly this name exists: escape it as '{re.escape(pattern)}'"
-    return told
+        return f"{message}; a group of exactly this name exists: escape it as '{re.escape(pattern)}'"
+    return message

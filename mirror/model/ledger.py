@@ -35,7 +35,7 @@ class SendStatus(StrEnum):
 
 
 class RecordId(NamedTuple):
-    """Who sent a record, and the how-manieth of that producer it was (from 0)."""
+    """Who sent a record, and its number among those of that producer, from 0."""
 
     producer: str
     sequence: int
@@ -135,7 +135,7 @@ SENDS = (
 READS = (
     Column("group", "string"),
     Column("consumer", "string"),
-    Column("read_number", "long"),  # the how-manieth read of this consumer, from 0: the order of reading
+    Column("read_number", "long"),  # the number of the read among those of this consumer, from 0
     Column("cluster", "string"),
     Column("topic", "string"),
     Column("partition", "int"),

@@ -158,7 +158,7 @@ class Pauses:
         by_hand = self.wishes if any(each.is_pause for each in self.wishes) else ()
         return (*by_hand, *((self.cut,) if self.cut is not None else ()))
 
-    def told(self) -> tuple[str, ...]:
+    def descriptions(self) -> tuple[str, ...]:
         """Return :attr:`shown` in words for people."""
         if self.obscure is not None:
             return (f"nothing is copied, since a wish to pause or resume is not understood: {self.obscure}",)

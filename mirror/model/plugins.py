@@ -10,10 +10,12 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from mirror.model.references import Unusable, named
 from mirror.model.topics import HEARTBEATS, Generation
+
+__all__ = ["ConfigFilterPlugin", "GroupFilterPlugin", "PolicyPlugin", "TopicFilterPlugin"]
 
 Properties = tuple[tuple[str, str], ...]
 """A connector's properties, in order of their names."""
@@ -22,12 +24,47 @@ Properties = tuple[tuple[str, str], ...]
 _MOST_HOPS = 249
 
 
+class PolicyPlugin(Protocol):
+    """What a class that ``replication.policy.class`` names must have.
+
+    It may have any other method of :class:`mirror.model.topics.ReplicationPolicy`; Java's defaults hold for those that
+    it lacks.
+    """
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        """Return the name on the target of a topic of the source."""
+
+    def topic_source(self, topic: str) -> str | None:
+        """Return the alias of the cluster that a remote topic was copied from; None if it is no remote topic."""
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """Return the name of a remote topic on the cluster that it was copied from; None if it is no remote topic."""
+
+
+class TopicFilterPlugin(Protocol):
+    """What a class that ``topic.filter.class`` names must have."""
+
+    def should_replicate_topic(self, topic: str) -> bool:
+        """Tell whether a topic of the source is copied."""
+
+
+class GroupFilterPlugin(Protocol):
+    """What a class that ``group.filter.class`` names must have."""
+
+    def should_replicate_group(self, group: str) -> bool:
+        """Tell whether the positions of a group are translated."""
+
+
+class ConfigFilterPlugin(Protocol):
+    """What a class that ``config.property.filter.class`` names must have."""
+
+    def should_replicate_config_property(self, name: str) -> bool:
+        """Tell whether a setting of topics is carried over to their copies."""
+
+
 @dataclass(frozen=True, slots=True)
 class CustomReplicationPolicy:
-    """A naming convention of one's own.
-
-    Its class has ``format_remote_topic(source_alias, topic)``, ``topic_source(topic)`` and ``upstream_topic(topic)``;
-    what else it has of :class:`mirror.model.topics.ReplicationPolicy` counts too; for the rest hold Java's defaults.
+    """A replication policy of one's own: what its class lacks beside :class:`PolicyPlugin` is as Java has it.
 
     Raises
     ------

@@ -73,9 +73,8 @@ class Position:
     compared
         up to which offset of the copy it is on record who else has written there; -1 if that is not known.
     uncompared
-        the offsets of the copy, from one up to, not including, another, which are before those of this turn and of
-        which it is not on record whether others have written there; what bears the flow's own producer ids is nobody's
-        else.
+        the offsets of the copy, from one up to, not including, another, which are before those of this incarnation, and
+        of which it is not on record whether others have written there; what bears the flow's producer ids is its own.
     next_batch
         as whom the flow goes on behind it outside of transactions; None if that is not known. It says nothing of how
         far the partition is copied.

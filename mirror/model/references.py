@@ -27,9 +27,9 @@ def named(reference: str, kind: str = "function") -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
     except Exception as problem:  # a module runs as it is imported, so that it may raise anything
-        said = f"{type(problem).__name__}: {problem}"
+        message = f"{type(problem).__name__}: {problem}"
         raise Unusable(
-            f"the module {module_name} cannot be imported ({said}); put its folder into PYTHONPATH"
+            f"the module {module_name} cannot be imported ({message}); put its folder into PYTHONPATH"
         ) from problem
     found = getattr(module, name, None)
     if not callable(found):

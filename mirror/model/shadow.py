@@ -15,6 +15,8 @@ from mirror.model.counts import are, counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 
+__all__ = ["TakenFrom"]
+
 SHADOW_PREFIX = "__mirror-rehearsal."
 """Names with two underscores in front are among MirrorMaker 2's default ``groups.exclude``: no flow carries them on."""
 
@@ -404,9 +406,9 @@ def _holes(
     last: int,
 ) -> list[str]:
     """Name what lacks, or comes twice, among the records handed."""
-    told = []
+    messages = []
     if any(later <= earlier for earlier, later in pairwise(upstreams)):
-        told.append(f"records of {plan.source} are handed twice or out of order")
+        messages.append(f"records of {plan.source} are handed twice or out of order")
     came = set(upstreams)
     lacking = [
         seen.offset
@@ -416,8 +418,8 @@ def _holes(
         and not any(start <= seen.offset < end for start, end in known_gaps)
     ]
     if lacking and not window.compacted:
-        told.append(
+        messages.append(
             f"{counted(len(lacking), 'record')} of {plan.source} {are(len(lacking))} not handed, the "
             f"first at offset {lacking[0]}"
         )
-    return told
+    return messages

@@ -172,16 +172,18 @@ def _add_clients(all_of: _Families, view: FlowView) -> None:
     client = {role: f'"{view.flow}|MirrorSourceConnector-0|replication-{role}"' for role in ("consumer", "producer")}
     copied = sum(each.bytes for each in view.figures.values())
     for name, role in (("kafka_consumer_incoming", "consumer"), ("kafka_producer_outgoing", "producer")):
-        said = "bytes copied since this engine started, as batches on the wire, whatever the requests around them took"
-        all_of.add(f"{name}_byte_total", said, {"clientid": client[role]}, copied, "counter")
+        message = (
+            "bytes copied since this engine started, as batches on the wire, whatever the requests around them took"
+        )
+        all_of.add(f"{name}_byte_total", message, {"clientid": client[role]}, copied, "counter")
     if view.term is None or view.status is None:
         # Who leads tells it; sums over engines are to count it once.
         return
     for each in view.status.partitions:
         if each.lag_records is not None:
-            said = "records still to be copied, by the source's topic"
+            message = "records still to be copied, by the source's topic"
             labels = {"clientid": client["consumer"], "topic": each.topic, "partition": str(each.partition)}
-            all_of.add("kafka_consumer_fetch_manager_records_lag", said, labels, each.lag_records)
+            all_of.add("kafka_consumer_fetch_manager_records_lag", message, labels, each.lag_records)
 
 
 def _add_checkpoints(all_of: _Families, view: FlowView, ends: Labels) -> None:

@@ -44,8 +44,8 @@ class Answer:
 
 
 def _reasons(found: tuple[str, ...]) -> Answer:
-    said = "\n".join(found) or "ok"
-    return Answer(503 if found else 200, _TEXT, f"{said}\n".encode("utf-8", "backslashreplace"))
+    message = "\n".join(found) or "ok"
+    return Answer(503 if found else 200, _TEXT, f"{message}\n".encode("utf-8", "backslashreplace"))
 
 
 def health(engine: EngineView) -> Answer:

@@ -227,8 +227,8 @@ def served(engine: Engine, watching: Watching, port: int, asked_by: str = "mirro
         is_port = isinstance(problem, OSError) and problem.errno in (errno.EADDRINUSE, errno.EACCES)
         key = asked_by if is_port else "mirror.status.address"
         why = getattr(problem, "strerror", None) or problem
-        said = f"nothing can be served at {address}, port {port}: {why}; give another"
-        raise ConfigError(settings.path, read(settings.path).line_of(key), key, said) from problem
+        message = f"nothing can be served at {address}, port {port}: {why}; give another"
+        raise ConfigError(settings.path, read(settings.path).line_of(key), key, message) from problem
     serving = threading.Thread(target=server.serve_forever, name="status", daemon=True)
     serving.start()
     _LOG.info("status: %s serves /metrics, /health, /ready and /status", server.where)

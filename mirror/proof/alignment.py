@@ -152,7 +152,7 @@ def _sides(logs: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
             "side",
             F.when(F.col("is_source") == 1, "source")
             .when(foreign & (F.col("is_shared") == 1), "foreign")
-            .when(foreign, "intruder")
+            .when(foreign, "foreign_extra")
             .otherwise("copy"),
         )
         .select("pair", "side", "offset", "digest", "timestamp_ms")
@@ -182,13 +182,13 @@ def _aligned(sides: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
     # Where others may write, what is no copy and has no producer id may be theirs as well as Java MirrorMaker's.
     shared = [(number, pair.own_from) for number, pair in enumerate(pairs) if pair.is_shared and pair.own_from]
     if shared:
-        is_of_others = F.col("upstream").isNull() & (F.col("downstream") < F.col("shared_from"))
+        is_foreign = F.col("upstream").isNull() & (F.col("downstream") < F.col("shared_from"))
         paired = (
             paired.join(F.broadcast(small_table(sides.sparkSession, _OWN_FROM, shared)), "pair", "left")
-            .withColumn("kind", F.when(is_of_others, "foreign").otherwise(F.col("kind")))
+            .withColumn("kind", F.when(is_foreign, "foreign").otherwise(F.col("kind")))
             .drop("shared_from")
         )
-    others = sides.where("side in ('foreign', 'intruder')").select(
+    others = sides.where("side in ('foreign', 'foreign_extra')").select(
         *content,
         F.lit(None).cast("long").alias("upstream"),
         F.col("offset").alias("downstream"),
@@ -319,7 +319,7 @@ def _is_missing() -> Column:
 
 def _is_extra() -> Column:
     has_up, has_down = F.col("upstream").isNotNull(), F.col("downstream").isNotNull()
-    return ((F.col("kind") == "record") & ~F.col("is_pair") & has_down & ~has_up) | (F.col("kind") == "intruder")
+    return ((F.col("kind") == "record") & ~F.col("is_pair") & has_down & ~has_up) | (F.col("kind") == "foreign_extra")
 
 
 def _one_sided(differences: DataFrame) -> DataFrame:
@@ -333,7 +333,7 @@ def _summary(differences: DataFrame) -> DataFrame:
     """Return the differences counted per pair, with the first of them in the order of the source."""
     has_up, has_down = F.col("upstream").isNotNull(), F.col("downstream").isNotNull()
     is_single = (F.col("kind") == "record") & ~F.col("is_pair")
-    is_intruder = F.col("kind") == "intruder"
+    is_foreign_extra = F.col("kind") == "foreign_extra"
     what = {
         Difference.MISSING: _is_missing(),
         Difference.EXTRA: _is_extra(),
@@ -344,7 +344,7 @@ def _summary(differences: DataFrame) -> DataFrame:
     name = F.coalesce(*(F.when(holds, difference.value) for difference, holds in what.items()))
     detail = (
         F.when(what[Difference.MISSING], "no record of this content and timestamp in the copy")
-        .when(is_intruder, "written by a producer that is not the mirror's")
+        .when(is_foreign_extra, "written by a producer that is not the mirror's")
         .when(what[Difference.EXTRA], "no record of this content and timestamp at the source")
         .when(what[Difference.ALTERED] & (F.col("contents") > 1), "content differs")
         .when(what[Difference.ALTERED], "timestamp differs")

@@ -80,8 +80,8 @@ class GroupReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where groups stand, by the clusters and by themselves.
+class GroupCommits:
+    """What groups have committed, as the clusters and the groups themselves say.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ def judge_groups(
     sends: DataFrame,
     logs: DataFrame,
     groups: Sequence[GroupReading],
-    standing: Standing,
+    group_commits: GroupCommits,
     *,
     tolerated: Set[Anomaly] = AT_LEAST_ONCE,
     gaps: Sequence[MissingEvidence] = (),
@@ -182,7 +182,7 @@ def judge_groups(
     relevant = reads.join(wanted, ["group", "cluster", "topic"], "left_semi")
     # Both are asked for more than once.
     history = _read_history(relevant, sends).persist(StorageLevel.MEMORY_AND_DISK)
-    in_logs = _log_records_of_groups(logs.join(wanted, ["cluster", "topic"]), standing, history)
+    in_logs = _log_records_of_groups(logs.join(wanted, ["cluster", "topic"]), group_commits, history)
     in_logs = in_logs.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         counts = (
@@ -195,7 +195,9 @@ def judge_groups(
             .collect()
         )
         cases = (
-            _absent_cases(in_logs).unionByName(_handed_cases(history)).unionByName(_rewound_cases(relevant, standing))
+            _absent_cases(in_logs)
+            .unionByName(_handed_cases(history))
+            .unionByName(_rewound_cases(relevant, group_commits))
         )
         findings = _findings(cases, tolerated, gaps)
     finally:
@@ -400,7 +402,7 @@ def _handed_cases(history: DataFrame) -> DataFrame:
     return at_first.unionByName(at_last)
 
 
-def _rewound_cases(reads: DataFrame, standing: Standing) -> DataFrame:
+def _rewound_cases(reads: DataFrame, group_commits: GroupCommits) -> DataFrame:
     """Return the readings of records that a position that was to be kept lies behind."""
     spark, names = reads.sparkSession, (*_LOG, "offset")
     in_order = Window.partitionBy("group", "producer", "sequence").orderBy("read_at_ms", "consumer", "read_number")
@@ -411,10 +413,10 @@ def _rewound_cases(reads: DataFrame, standing: Standing) -> DataFrame:
         .where("before_offset is not null")
         .withColumn("stayed", F.struct(*_LOG) == F.struct(*(F.col(f"before_{name}").alias(name) for name in _LOG)))
     )
-    moves = [(each.group, each.source, each.target, each.known_by_ms) for each in standing.moves]
+    moves = [(each.group, each.source, each.target, each.known_by_ms) for each in group_commits.moves]
     translated = [
         (each.group, each.source, each.target, *partition, upstream)
-        for each in standing.moves
+        for each in group_commits.moves
         for partition, upstream in each.upstream.items()
     ]
     ways = small_table(spark, _MOVES, moves).withColumn("was_moved", F.lit(True))
@@ -423,7 +425,7 @@ def _rewound_cases(reads: DataFrame, standing: Standing) -> DataFrame:
         F.broadcast(positions), ["group", "before_cluster", "cluster", "topic", "partition"], "left"
     )
     # A commit in the log where the record was read before: the same log, or the one the group came from.
-    commits = standing.commits.select(
+    commits = group_commits.commits.select(
         "group", *(F.col(name).alias(f"before_{name}") for name in _LOG), "position", "committed_at_ms"
     )
     until = F.when(F.col("stayed"), F.col("read_at_ms")).otherwise(
@@ -465,9 +467,9 @@ def _rewound_cases(reads: DataFrame, standing: Standing) -> DataFrame:
     return judged.select(*_LOG, "group", case.alias("case")).where("case is not null")
 
 
-def _log_records_of_groups(logs: DataFrame, standing: Standing, history: DataFrame) -> DataFrame:
+def _log_records_of_groups(logs: DataFrame, group_commits: GroupCommits, history: DataFrame) -> DataFrame:
     """Return a row per group and record of the logs it was to read: the group's position, and whether it read it."""
-    rows = [(group, cluster, *partition, at) for (group, cluster, partition), at in standing.positions.items()]
+    rows = [(group, cluster, *partition, at) for (group, cluster, partition), at in group_commits.positions.items()]
     positions = small_table(logs.sparkSession, _POSITIONS, rows)
     was_read = history.select("group", "producer", "sequence", F.lit(True).alias("was_read"))
     return (

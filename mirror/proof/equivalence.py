@@ -40,8 +40,8 @@ def verify(spark: SparkSession, pairs: Sequence[PartitionPair], directory: Path,
     """Compare both sides of every pair; records that had to be read are left in ``directory``.
 
     Spark reads the logs: first as batches, then the records of what their bytes do not show to be equal. Only pairs
-    whose records are not obviously the same are aligned record by record; where a side is compacted, after what its
-    cleaner explains was set aside.
+    that the fast path does not find to be the same are aligned record by record; where a side is compacted, what its
+    cleaner explains is set aside first.
     """
     began = time.monotonic()
     found, cpu_seconds = compare_batches(spark, _by_bytes(pairs), watch)
@@ -49,7 +49,7 @@ def verify(spark: SparkSession, pairs: Sequence[PartitionPair], directory: Path,
     pairs = [narrowed(pair, found[number]) if number in found else pair for number, pair in enumerate(whole)]
     read = _by_partition(read_logs(spark, _ranges(pairs), directory, watch))
     pairs = [_with_absences(pair, read) for pair in pairs]
-    same = {number: equal for number, pair in enumerate(pairs) if (equal := _obviously_same(pair, read)) is not None}
+    same = {number: equal for number, pair in enumerate(pairs) if (equal := _same_by_fast_path(pair, read)) is not None}
     thinned = _thinned(whole, same)
     left = {number: _remaining(pairs[number], read) for number in thinned if _is_read_whole(pairs[number])}
     explained = {number: each for number, each in left.items() if each is not None and each.equal is not None}
@@ -202,7 +202,7 @@ def _absences(pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], Log
     return (*pair.absences, *(() if outcome is None else filtered(outcome.filtered)))
 
 
-def _obviously_same(
+def _same_by_fast_path(
     pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], LogOutcome]
 ) -> PartitionEquivalence | None:
     if not pair.source.wanted and not pair.target.wanted:

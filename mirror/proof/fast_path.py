@@ -31,7 +31,7 @@ def same_records(
     absent: Sequence[Absence] = (),
     own_from: int = 0,
 ) -> int | None:
-    """Return how many records both sides hold when they obviously are the same, None when that is not obvious.
+    """Return how many records both sides hold if the same ones lie at the same places, None if not.
 
     Parameters
     ----------

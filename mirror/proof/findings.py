@@ -10,6 +10,8 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.evidence import MissingEvidence, with_gaps
 
+__all__ = ["Anomaly", "Era"]
+
 MOST_EXAMPLES = 20
 
 

@@ -1,4 +1,4 @@
-"""Absence: which acknowledged records a copy lacks, which of them somebody was told of, and which nobody was.
+"""Which acknowledged records a copy lacks, which of them somebody was told of, and which nobody was.
 
 A copy that lacks a record is one thing, a copy that lacks one and says nothing is another. A replicator that keeps a
 ledger of gaps names ranges of upstream offsets; what is missing outside of them, with later records copied, is a
@@ -45,7 +45,7 @@ Ranges = Mapping[TopicPartition, Sequence[DeclaredGap]]
 
 
 @dataclass(frozen=True, slots=True)
-class Absence:
+class MissingRecords:
     """What a copy lacks of the acknowledged records of a route.
 
     Attributes
@@ -65,9 +65,9 @@ class Absence:
     tail: int = 0
     uncopied: int = 0
 
-    def __add__(self, other: Absence) -> Absence:
+    def __add__(self, other: MissingRecords) -> MissingRecords:
         """Return both together."""
-        return Absence(
+        return MissingRecords(
             self.told + other.told,
             self.silent + other.silent,
             self.tail + other.tail,
@@ -83,7 +83,7 @@ def measure_losses(
     *,
     replaced: Replaced | None = None,
     least_bytes: int = 0,
-) -> Absence:
+) -> MissingRecords:
     """Count what the copy of a route lacks.
 
     Parameters
@@ -110,7 +110,7 @@ def measure_losses(
         .join(last, "partition", "left")
         .select("topic", "partition", "offset", "status", "size_bytes", "is_new", "in_own_log", "last_copied")
     )
-    found = Absence()
+    found = MissingRecords()
     for row in rows.collect():
         is_acked = row["status"] == SendStatus.ACKED.value
         # The copy has gone on behind what an old log ended with.
@@ -123,7 +123,7 @@ def measure_losses(
             and (not row["in_own_log"] or (gap.is_still_there and row["size_bytes"] >= least_bytes))
             for gap in gaps
         )
-        found += Absence(
+        found += MissingRecords(
             told=int(is_told),
             silent=int(is_acked and not is_tail and not is_told),
             tail=int(is_acked and is_tail and not is_told),

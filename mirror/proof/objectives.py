@@ -18,6 +18,8 @@ from mirror.model.failover_instants import FailoverInstants
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 
+__all__ = ["Objectives"]
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:

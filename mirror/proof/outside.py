@@ -61,19 +61,19 @@ class Found:
 
     Attributes
     ----------
-    own_before, others_before
+    own_before, foreign_before
         in front of what is compared.
-    own_behind, late_behind, others_behind
+    own_behind, late_behind, foreign_behind
         behind it; late are those of an epoch of the flow's producer that another had followed already.
     problem
         why not all of it was seen.
     """
 
     own_before: Seen = Seen()
-    others_before: Seen = Seen()
+    foreign_before: Seen = Seen()
     own_behind: Seen = Seen()
     late_behind: Seen = Seen()
-    others_behind: Seen = Seen()
+    foreign_behind: Seen = Seen()
     problem: str | None = None
 
 
@@ -125,18 +125,18 @@ def late_of(looked_at: Iterable[Found]) -> Seen:
 
 def in_front(found: Found, headers: Iterable[Header], within: Stretch, writers: frozenset[int]) -> Found:
     """Return what was found with the batches in front of what is compared."""
-    own, others = found.own_before, found.others_before
+    own, others = found.own_before, found.foreign_before
     for header in headers:
         if header.producer_id in writers:
             own = own.also(header, within)
         else:
             others = others.also(header, within)
-    return replace(found, own_before=own, others_before=others)
+    return replace(found, own_before=own, foreign_before=others)
 
 
 def behind(found: Found, headers: Iterable[Header], within: Stretch, writers: frozenset[int]) -> Found:
     """Return what was found with the batches behind what is compared."""
-    own, late, others = found.own_behind, found.late_behind, found.others_behind
+    own, late, others = found.own_behind, found.late_behind, found.foreign_behind
     newest: dict[int, int] = {}
     for header in headers:
         if header.producer_id not in writers:
@@ -147,4 +147,4 @@ def behind(found: Found, headers: Iterable[Header], within: Stretch, writers: fr
             late = late.also(header, within)
         else:
             own = own.also(header, within)
-    return replace(found, own_behind=own, late_behind=late, others_behind=others)
+    return replace(found, own_behind=own, late_behind=late, foreign_behind=others)

@@ -158,13 +158,13 @@ class RawComparison:
         return (
             start <= copied_header.base_offset
             and copied_header.next_offset <= end
-            and not self._is_of_others(copied_header)
+            and not self._is_foreign(copied_header)
             and header.differs_by_writer_only(copied_header)
             # Two views are compared element by element; this compares memory.
             and pa.py_buffer(content[HEADER_BYTES:]).equals(pa.py_buffer(copied[HEADER_BYTES:]))
         )
 
-    def _is_of_others(self, header: Header) -> bool:
+    def _is_foreign(self, header: Header) -> bool:
         if not self._pair.writers or header.producer_id in self._pair.writers:
             return False
         if header.base_offset >= self._pair.own_from:
@@ -198,7 +198,7 @@ class RawComparison:
         self._target_position = min(header.next_offset, end)
         self._target_last = header
         is_whole = start <= header.base_offset and header.next_offset <= end and header.is_dense
-        if self._pair.is_shared and is_whole and self._is_of_others(header):
+        if self._pair.is_shared and is_whole and self._is_foreign(header):
             self._foreign += header.record_count
         elif header.record_count:
             add(self._target_rest, max(header.base_offset, start), self._target_position)

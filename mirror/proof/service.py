@@ -28,7 +28,7 @@ from multiprocessing.connection import Client, Connection, Listener, answer_chal
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from mirror.proof.rehearsal import rehearse
+from mirror.proof.warm_up import warm_up
 from mirror.spark import spark_answers, spark_session
 
 P = ParamSpec("P")
@@ -95,7 +95,7 @@ def _serve(connection: Connection, key: bytes, warm: threading.Thread, judging: 
 
 def _warm_up() -> None:
     try:
-        rehearse(spark_session("judges"))
+        warm_up(spark_session("judges"))
     except Exception as problem:  # noqa: BLE001  # what only saves time stops nothing, whatever broke in it
         print(f"not warm, so the first judgement takes longer: {problem}", file=sys.stderr, flush=True)
 

@@ -1,1 +1,1 @@
-"""The worst day: moving applications and their groups from one cluster to the other, and home again."""
+"""Failover and failback: moving applications and their groups from one cluster to the other, and home again."""

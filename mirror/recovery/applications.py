@@ -297,8 +297,8 @@ class Commands:
         if not isinstance(clusters, dict):
             raise ConfigError(path, None, "clusters", "holds a table for each cluster: [clusters.east]")
         for alias in sorted(clusters.keys() - set(aliases)):
-            said = f"is no cluster of {flow}; there are {', '.join(aliases)}"
-            raise ConfigError(path, None, f"clusters.{alias}", said)
+            message = f"is no cluster of {flow}; there are {', '.join(aliases)}"
+            raise ConfigError(path, None, f"clusters.{alias}", message)
         return cls(
             path,
             flow,
@@ -402,8 +402,8 @@ class Commands:
                 return dict.fromkeys(wanted, NotDone(failure, output))
             size = out.seek(0, os.SEEK_END)
             if size > _ANSWER_BYTES:
-                said = f"what the probe prints is not as agreed: {size:,} bytes, more than {_ANSWER_BYTES:,} bytes"
-                return dict.fromkeys(wanted, NotDone(said, _end_of(out)))
+                message = f"what the probe prints is not as agreed: {size:,} bytes, more than {_ANSWER_BYTES:,} bytes"
+                return dict.fromkeys(wanted, NotDone(message, _end_of(out)))
             out.seek(0)
             return _told(out.read().decode(errors="replace").strip(), _end_of(out), wanted, self.now_ms())
 

@@ -114,7 +114,7 @@ class ClusterEnds:
             state.run.at_ms if state.run else None,
             tuple(state.failovers.values()),
             tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
-            by_hand.told(),
+            by_hand.descriptions(),
             dict(state.placements),
             _troubles(state.run),
         )
@@ -261,7 +261,7 @@ class ClusterEnds:
                 if producer.open_since is not None
             ),
             *(
-                f"{each}: its leader does not tell of open transactions: {why}"
+                f"{each}: its leader does not list open transactions: {why}"
                 for each, why in sorted(found.problems.items())
             ),
         ]

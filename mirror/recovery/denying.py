@@ -130,11 +130,11 @@ class AclDenying:
             return Denied(
                 False, f"writes to {source} cannot be denied: {'; '.join(done.problems)}; {_INSTEAD}{self._left()}"
             )
-        said = f"nobody but super users may write to {counted(len(plan.fenced), 'topic')} of {source}, verified"
-        said = f"{said}; on record in {', '.join(map(str, (self.record, *self.earlier)))}"
+        message = f"nobody but super users may write to {counted(len(plan.fenced), 'topic')} of {source}, verified"
+        message = f"{message}; on record in {', '.join(map(str, (self.record, *self.earlier)))}"
         if since := _since(plan):
-            said = f"{said}; not denied: {named(since)}"
-        return Denied(not since, said, done.watched.said() if done.watched.written else ())
+            message = f"{message}; not denied: {named(since)}"
+        return Denied(not since, message, done.watched.said() if done.watched.written else ())
 
     def admit(self) -> str:
         """See `Denying`."""
@@ -254,8 +254,8 @@ def deny_step(source: str, denying: Denying, guarded: Callable[[Callable[[], str
         found = denying.deny()
         facts: dict[str, Json] = {"denied": found.is_denied}
         if found.still_written:
-            told = f"{found.detail}, and somebody writes all the same: {'; '.join(found.still_written)}"
-            return Result(Verdict.FAIL, told, facts)
+            message = f"{found.detail}, and somebody writes all the same: {'; '.join(found.still_written)}"
+            return Result(Verdict.FAIL, message, facts)
         return Result(Verdict.PASS if found.is_denied or not denying.adds else Verdict.UNKNOWN, found.detail, facts)
 
     doing = f"deny writes to {source} by ACLs, on record before, and look that nothing is written"

@@ -63,7 +63,7 @@ class EnginePausing:
             if the engine has not taken it in.
         """
         pauses = self._pauses(flow)[0]
-        by_hand = pauses.without_cut().told()
+        by_hand = pauses.without_cut().descriptions()
         left = f"; paused by hand as before: {named(by_hand)}" if by_hand else ""
         if not pauses.is_cut:
             return f"{flow} is not cut{left}"

@@ -138,7 +138,7 @@ def look_home(
         *unsure,
         *(
             f"nobody can tell whether {forward.flow.source} still has what was copied of {each}"
-            for each in found.untold()
+            for each in found.unknown_messages()
         ),
     )
     return FailbackPlan(
@@ -163,14 +163,14 @@ def _returned(move: Move, forward: FlowEnds) -> Step:
         if found.differences:
             return Result(Verdict.FAIL, _refused(forward, found))
         count = len(forward.ends().ends)
-        said = f"{source} answers, with leaders of all of {counted(count, 'partition')}"
+        message = f"{source} answers, with leaders of all of {counted(count, 'partition')}"
         if found.unknown:
-            told = f"nobody can tell whether it still has what was copied of {named(found.untold())}"
-            return Result(Verdict.UNKNOWN, f"{said}; {told}")
+            told = f"nobody can tell whether it still has what was copied of {named(found.unknown_messages())}"
+            return Result(Verdict.UNKNOWN, f"{message}; {told}")
         by = "by topic ids and leader epochs; no records were compared"
         if found.compared:
             by = f"the last records that were copied are there, compared in {counted(found.compared, 'partition')}"
-        return Result(Verdict.PASS, f"{said}, and is the cluster that it was: {by}")
+        return Result(Verdict.PASS, f"{message}, and is the cluster that it was: {by}")
 
     doing = f"make sure that {source} is back, and has what was copied of it: topic ids, leader epochs, last records"
     return Step("returned", doing, act, is_of_its_moment=True)
@@ -266,9 +266,11 @@ def _anew_told(move: Move, forward: FlowEnds, anew: Collection[str]) -> tuple[st
     if not anew:
         return ()
     source, target = forward.flow.source, forward.flow.target
-    told = f"{named(sorted(anew))} on {source}: deleted, and made anew from {target}; what only {source} has is saved "
-    told += f"in {move.directory} before, and in neither topic then; groups that are not moved lose their positions"
-    return (told,)
+    message = (
+        f"{named(sorted(anew))} on {source}: deleted, and made anew from {target}; what only {source} has is saved "
+    )
+    message += f"in {move.directory} before, and in neither topic then; groups that are not moved lose their positions"
+    return (message,)
 
 
 def _without_stops(home: Copied, anew: Collection[str]) -> Copied:
@@ -308,8 +310,8 @@ def _refused(forward: FlowEnds, found: Rewritten) -> str:
     source, target = forward.flow.source, forward.flow.target
     return (
         f"{source} has something else than {target} has copied of it, so there is no way home to it: "
-        f"{named(found.told())}. Its groups would be at other records than they have read; make {source} the target of "
-        f"a new flow, or delete these topics there and have {target} copied"
+        f"{named(found.difference_messages())}. Its groups would be at other records than they have read; make "
+        f"{source} the target of a new flow, or delete these topics there and have {target} copied"
     )
 
 

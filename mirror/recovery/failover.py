@@ -281,8 +281,8 @@ def by_hand_of(flow: Flow, copied: Copied) -> tuple[str, ...]:
     """Return what becomes of pauses that somebody has made by hand."""
     if not copied.pauses:
         return ()
-    told = "they stay as they are, also when this is taken back and after a failback"
-    return (f"paused by hand in {flow}, so that {flow.target} may lack more of it: {named(copied.pauses)}; {told}",)
+    message = "they stay as they are, also when this is taken back and after a failback"
+    return (f"paused by hand in {flow}, so that {flow.target} may lack more of it: {named(copied.pauses)}; {message}",)
 
 
 def naming(ends: FlowEnds) -> str:
@@ -306,8 +306,8 @@ def detect(move: Move) -> Step:
     def act(_: Known) -> Result:
         gone = move.ends.wait_until_gone()
         facts: dict[str, Json] = {"probes": gone.probes, "addresses": list(gone.addresses)}
-        said = f"no broker of {source} answers, {counted(gone.probes, 'time')} {gone}"
-        return Result(Verdict.PASS, said, facts)
+        message = f"no broker of {source} answers, {counted(gone.probes, 'time')} {gone}"
+        return Result(Verdict.PASS, message, facts)
 
     def drift(_: Mapping[str, Json]) -> str | None:
         there = move.ends.answering()

@@ -318,11 +318,11 @@ def bare_topics_warning(topics: Collection[str], acls: Collection[Acl]) -> tuple
     bare = [topic for topic in topics if not any(_is_about(acl, topic) for acl in of_topics)]
     if not bare:
         return ()
-    said = (
+    message = (
         f"{counted(len(bare), 'topic')} without any ACL, such as {bare[0]}: where brokers let everybody use those "
         "(allow.everyone.if.no.acl.found), nobody but super users can read them either until it is lifted"
     )
-    return (said,)
+    return (message,)
 
 
 def _is_about(acl: Acl, topic: str) -> bool:
@@ -372,15 +372,15 @@ def _warnings(
     settings: MirrorSettings, alias: str, names: Collection[str] = (), *, is_all: bool = False
 ) -> tuple[str, ...]:
     """Say which flows write to what is to be fenced."""
-    said = []
+    messages = []
     for flow in settings.enabled_flows:
         if flow.flow.target == alias and (
             is_all or any(flow.replicates(name) for name in names if _shares(flow, name))
         ):
-            said.append(f"{flow.flow} writes to what is fenced, and stands still until it is lifted")
+            messages.append(f"{flow.flow} writes to what is fenced, and stands still until it is lifted")
         elif flow.flow.source == alias and is_all and flow.offset_syncs_location == "source":
-            said.append(f"{flow.flow} writes its offset syncs there; they are late until it is lifted")
-    return tuple(said)
+            messages.append(f"{flow.flow} writes its offset syncs there; they are late until it is lifted")
+    return tuple(messages)
 
 
 def _shares(flow: FlowSettings, name: str) -> bool:

@@ -140,17 +140,17 @@ class FencedSide:
         source = self.flow.source
         if self.problem is not None:
             return (f"whether somebody writes to {source}, which was failed over, is not known: {self.problem}",)
-        told: list[str] = []
+        messages: list[str] = []
         if self.unknown:
             which = named([f"{each} ({why})" for each, why in sorted(self.unknown.items())])
-            told.append(f"whether somebody writes to {source}, which was failed over, is not known of {which}")
+            messages.append(f"whether somebody writes to {source}, which was failed over, is not known of {which}")
         if self.written:
-            told.append(
+            messages.append(
                 f"deny it: mirror fence FILE --cluster {source}; the logs of its brokers tell the clients' addresses"
             )
-        if not told:
-            told.append(f"nobody was seen writing to {source} since it was failed over ({iso_time(self.since_ms)})")
-        return tuple(told)
+        if not messages:
+            messages.append(f"nobody was seen writing to {source} since it was failed over ({iso_time(self.since_ms)})")
+        return tuple(messages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -333,12 +333,12 @@ def untranslated(view: GroupView, groups: Iterable[str], settings: FlowSettings)
             refused.append(why)
     refused += [_unmirrored(group, view, settings) for group in groups if group in view.unmirrored]
     known = {each.group for each in view.positions} | {each.group for each in refused}
-    said = (
+    message = (
         f"it has no position on {flow.source}, or does not pass the filters of {flow}"
         if view.source_problem is None
         else f"no checkpoint on {flow.target} says where it stands on {flow.source}"
     )
-    refused += [Unmoved(group, None, said) for group in groups if group not in known]
+    refused += [Unmoved(group, None, message) for group in groups if group not in known]
     return refused, left
 
 

@@ -98,12 +98,12 @@ class GroupSnapshot:
         if kind != _KIND:
             raise ConfigError(path, None, None, "is no snapshot of groups")
         if version != _VERSION:
-            told = f"is a snapshot of groups of version {version}, and this program reads version {_VERSION}"
-            raise ConfigError(path, None, "version", told)
+            message = f"is a snapshot of groups of version {version}, and this program reads version {_VERSION}"
+            raise ConfigError(path, None, "version", message)
         # Earlier versions have written none.
         if digest is not None and digest != _digest_of(content.values):
-            told = "was changed since it was written; to put back some groups alone, name them by --groups"
-            raise ConfigError(path, None, None, told)
+            message = "was changed since it was written; to put back some groups alone, name them by --groups"
+            raise ConfigError(path, None, None, message)
         try:
             kept = content.read(_KeptSnapshot)
             found = tuple(each.read() for each in kept.positions)
@@ -198,8 +198,8 @@ def look_at(snapshot: GroupSnapshot, flow: Flow, settings: ClusterSettings, path
         raise ConfigError(path, None, "flow", f"is a snapshot of {snapshot.flow}, not of {flow}")
     with Cluster.connect(settings) as cluster:
         if cluster.cluster_id != snapshot.cluster_id:
-            told = f"is of the cluster {snapshot.cluster_id}, and {settings.alias} is {cluster.cluster_id}"
-            raise ConfigError(path, None, "cluster_id", told)
+            message = f"is of the cluster {snapshot.cluster_id}, and {settings.alias} is {cluster.cluster_id}"
+            raise ConfigError(path, None, "cluster_id", message)
         return plan_restore(snapshot, read_now(snapshot, cluster))
 
 

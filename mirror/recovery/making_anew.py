@@ -56,7 +56,7 @@ def save_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
             return Result(Verdict.FAIL, f"{source} has a record that cannot be read: {corrupt}")
         if problems := saved.problems():
             return Result(Verdict.FAIL, named(problems))
-        said = f"{counted(saved.records, 'record')} that {target} does not have at the same offset"
+        message = f"{counted(saved.records, 'record')} that {target} does not have at the same offset"
         rows: list[Json] = [
             {
                 "topic": each.partition.topic,
@@ -66,7 +66,7 @@ def save_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
             }
             for each in saved.files
         ]
-        return Result(Verdict.PASS, f"{said} saved in {saved.directory}", {"files": rows})
+        return Result(Verdict.PASS, f"{message} saved in {saved.directory}", {"files": rows})
 
     def drift(_: object) -> str | None:
         saved = _saved(move.directory)
@@ -153,8 +153,8 @@ def await_made_anew(move: Move, old: FlowEnds, topics: Collection[str]) -> str:
             until=lambda each: not each,
         )
     except WaitTimeout:
-        said = f"after {move.times.drain:g} s {move.flow} does not copy to what was made anew: {named(left())}"
-        raise WaitTimeout(f"{said}; look at mirror status, and at who runs mirror run") from None
+        message = f"after {move.times.drain:g} s {move.flow} does not copy to what was made anew: {named(left())}"
+        raise WaitTimeout(f"{message}; look at mirror status, and at who runs mirror run") from None
     return f"; {named(sorted(topics))} {_are(topics)} made anew"
 
 

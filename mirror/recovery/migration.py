@@ -185,8 +185,8 @@ def _positions(move: Move) -> Step:
             for row in rows_in(known[GROUPS])
             if not row["exact"] and row["after"] is not None
         ]
-        told = f"; not exact, so that some records may be read again: {named(again)}" if again else ""
-        return replace(found, detail=found.detail + told)
+        message = f"; not exact, so that some records may be read again: {named(again)}" if again else ""
+        return replace(found, detail=found.detail + message)
 
     return replace(step, act=act)
 
@@ -199,9 +199,9 @@ def _reads(move: Move, group: str, word: Word | None) -> Step:
         since = at_ms if isinstance(at_ms, int) else 0
         # What was said before it was started is not about this start.
         if word is not None and word.at_ms >= since:
-            told = f"not seen; a person says that group {group} is at work on {target} ({word})"
+            message = f"not seen; a person says that group {group} is at work on {target} ({word})"
             shown = move.ends.idle_groups([group], placed_in(known.get(GROUPS, {}))).get(group)
-            return Result(Verdict.UNKNOWN, f"{told}, but {shown}") if shown else Result(Verdict.PASS, told)
+            return Result(Verdict.UNKNOWN, f"{message}, but {shown}") if shown else Result(Verdict.PASS, message)
         said = {group: move.applications.group_reads(target, group, since)}
         checked = checked_reads(said, lambda of: move.ends.idle_groups(of, placed_in(known.get(GROUPS, {}))))[group]
         # Who goes on by a word that the cluster does not bear out takes the next group from where it is.
@@ -231,8 +231,8 @@ def _remains(move: Move, groups: Sequence[str]) -> Step:
         left = [*([f"producers: {written}"] if written else []), *found.groups, *found.topics]
         facts: dict[str, Json] = {"groups": list(found.groups), "topics": list(found.topics), "producers": written}
         if left:
-            told = f"{source} must not be switched off, for this remains there: {'; '.join(left)}"
-            return Result(Verdict.FAIL, f"{told}. See to it, and take this run up again to look once more", facts)
+            message = f"{source} must not be switched off, for this remains there: {'; '.join(left)}"
+            return Result(Verdict.FAIL, f"{message}. See to it, and take this run up again to look once more", facts)
         return Result(Verdict.PASS, f"nothing remains on {source}: it may be switched off", facts)
 
     return Step(REMAINS, f"state what remains on {source}: groups, producers, topics that are not mirrored", act)

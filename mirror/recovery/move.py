@@ -176,7 +176,7 @@ class Move:
             if isinstance(answer, NotDone) and not self.is_planned:
                 advice = f"where nobody can reach them, leave the stop command of {source} out"
                 return Result(Verdict.FAIL, f"{answer}. No group was moved, and the flow goes on; {advice}")
-            if self.entry.mode == "cut-off" and is_word(answer) and (problem := self._source.belied()) is not None:
+            if self.entry.mode == "cut-off" and is_word(answer) and (problem := self._source.who_writes()) is not None:
                 return Result(Verdict.FAIL, f"{_detail(answer)}, but {problem}. No group was moved")
             return result_of(answer, at_ms=self.now_ms(), confirmed=isinstance(answer, Done))
 
@@ -222,8 +222,10 @@ class Move:
             answers = checked_reads(said, lambda of: self.ends.idle_groups(of, placed_in(known.get(GROUPS, {}))))
             found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
             verdict = worst(_verdict(each) for each in found.values())
-            told = [f"group {group}: {_detail(each)}" for group, each in found.items() if not isinstance(each, Done)]
-            detail = named(told) or f"{counted(len(groups), 'group')} seen reading on {self.flow.target}"
+            messages = [
+                f"group {group}: {_detail(each)}" for group, each in found.items() if not isinstance(each, Done)
+            ]
+            detail = named(messages) or f"{counted(len(groups), 'group')} seen reading on {self.flow.target}"
             times: dict[str, Json] = {group: each.at_ms for group, each in found.items() if isinstance(each, Done)}
             facts: dict[str, Json] = {"cluster": self.flow.target, "first_at_ms": times}
             return Result(verdict, detail, facts)
@@ -311,11 +313,11 @@ class Move:
                 until=lambda _: not left or bool(stopped) or is_alone,
             )
         except WaitTimeout:
-            said = f"after {self.times.drain:g} s {self.flow.target} lacks records: {named(left)}"
-            raise WaitTimeout(said) from None
+            message = f"after {self.times.drain:g} s {self.flow.target} lacks records: {named(left)}"
+            raise WaitTimeout(message) from None
         if left and is_alone:
-            said = f"for {self.times.engine:g} s no engine has copied {self.flow}: mirror run FILE"
-            raise WaitTimeout(f"{said}; {self.flow.target} lacks records: {named(left)}")
+            message = f"for {self.times.engine:g} s no engine has copied {self.flow}: mirror run FILE"
+            raise WaitTimeout(f"{message}; {self.flow.target} lacks records: {named(left)}")
         if left:
             raise WaitTimeout(f"{self.flow.target} lacks records, and their copy has stopped: {named(stopped)}")
         return f"{self.flow.target} has all records of {counted(len(fixed), 'partition')}"
@@ -356,9 +358,9 @@ class Move:
                 return Result(Verdict.UNKNOWN if limit else Verdict.PASS, cut.detail + limit, facts)
             open_ends = [f"{each}: {why}" for each, why in sorted(cut.open_ends.items())]
             facts["open_ends"] = list(open_ends)
-            told = f"{cut.detail}{limit}, but copies may reach further than is on record: {named(open_ends)}"
+            message = f"{cut.detail}{limit}, but copies may reach further than is on record: {named(open_ends)}"
             # Where nothing may be lost it is not enough to know that nothing more is appended.
-            return Result(Verdict.FAIL if self.is_planned else Verdict.UNKNOWN, told, facts)
+            return Result(Verdict.FAIL if self.is_planned else Verdict.UNKNOWN, message, facts)
 
         def drift(_: Mapping[str, Json]) -> str | None:
             return None if self.ends.is_paused() else f"{self.flow} is not paused any more: it copies again"
@@ -381,8 +383,8 @@ class Move:
 
         def act(_: Known) -> Result:
             if gaps := self.ends.copied().open_gaps:
-                told = f"the copy has gaps that nobody has acknowledged (mirror gaps): {named(gaps)}"
-                return Result(Verdict.FAIL, told)
+                message = f"the copy has gaps that nobody has acknowledged (mirror gaps): {named(gaps)}"
+                return Result(Verdict.FAIL, message)
             verdict, detail = self.ends.verify()
             if verdict is Verdict.PASS:
                 return Result(Verdict.PASS, detail)
@@ -421,14 +423,14 @@ class Move:
             if moves.refused:
                 return Result(Verdict.FAIL, named([str(each) for each in moves.refused]), facts)
             groups = len({each.group for each in plan.positions})
-            said = f"{counted(moves.written, 'position')} of {counted(groups, 'group')} {are(moves.written)} written"
+            message = f"{counted(moves.written, 'position')} of {counted(groups, 'group')} {are(moves.written)} written"
             if plan.source_problem is not None:
-                said += ", by the checkpoints"
+                message += ", by the checkpoints"
             if plan.unseen:
-                said += f"; {unseen_told(plan, self.flow)}"
+                message += f"; {unseen_told(plan, self.flow)}"
             if moves.left:
-                said += f"; left as they are: {named([str(each) for each in moves.left])}"
-            return Result(Verdict.PASS, said, facts)
+                message += f"; left as they are: {named([str(each) for each in moves.left])}"
+            return Result(Verdict.PASS, message, facts)
 
         def drift(facts: Mapping[str, Json]) -> str | None:
             return named(self.ends.gone_on(placed_in(facts))) or None

@@ -290,8 +290,8 @@ def resume(
         found = waiting.until(waiting.look_for_end, timeout_seconds)
         assert isinstance(found, Resumed)
         if found.problem is None and waiting.is_cut():
-            told = f"{flow.flow} is cut by a failover: nothing is copied until the failover is taken back"
-            found = replace(found, problem=f"{told}, or led home (mirror failback), or all is resumed by hand")
+            message = f"{flow.flow} is cut by a failover: nothing is copied until the failover is taken back"
+            found = replace(found, problem=f"{message}, or led home (mirror failback), or all is resumed by hand")
         return found
 
 
@@ -304,7 +304,7 @@ class _Waiting:
         self._wish = wish
         self._log = _log(settings, flow)
         self._offset = -1
-        self._ousting: EngineFencing | None = None
+        self._fencing: EngineFencing | None = None
 
     def has_run(self) -> bool:
         """Whether there is a state topic: without one nothing is paused."""
@@ -365,15 +365,17 @@ class _Waiting:
         positions = _positions(self._flow, self._wish, state, report)
         busy = sorted(each for each in report.busy if self._wish.speaks_of(each.topic))
         if busy:
-            said = f"what was sent to the copies of {counted(len(busy), 'partition')} may still arrive: {_named(busy)}"
-            return replace(nothing, positions=positions, problem=said)
+            message = (
+                f"what was sent to the copies of {counted(len(busy), 'partition')} may still arrive: {_named(busy)}"
+            )
+            return replace(nothing, positions=positions, problem=message)
         nobody = _NEVER_LED if state.claim is None else _NOBODY
         found = replace(nothing, confirmed_by=leader or nobody, has_engine=leader is not None, positions=positions)
         # What no engine looks up stays open.
         if awaits_open_ends and found.open_ends and leader is not None:
             source, why = next(iter(found.open_ends.items()))
-            said = f"{counted(len(found.open_ends), 'position')} not final yet, the first that of {source}: {why}"
-            return replace(found, problem=said)
+            message = f"{counted(len(found.open_ends), 'position')} not final yet, the first that of {source}: {why}"
+            return replace(found, problem=message)
         return found
 
     def look_for_end(self) -> Resumed:
@@ -388,7 +390,7 @@ class _Waiting:
         if self._is_superseded(state):
             return replace(nothing, problem=self._superseded(state), is_superseded=True)
         if self._is_read and state.pauses.obscure is not None:
-            return replace(nothing, problem="; ".join(state.pauses.told()))
+            return replace(nothing, problem="; ".join(state.pauses.descriptions()))
         if report is not None and self._is_taken_in(state, report):
             return replace(nothing, confirmed_by=leader)
         return replace(nothing, problem=self._silence(state)) if leader or not self._is_read else nothing
@@ -430,17 +432,17 @@ class _Waiting:
             return report_without_engine(_NOBODY, state), None
         if any(now_ms() - each.at_ms <= SILENT_AFTER_MS for each in state.standbys.values()):
             # That one takes the flow over, and finds out how far it is copied.
-            self._end_ousting()
+            self._end_fencing()
             return report, leader
-        if self._ousting is None:
-            self._ousting = EngineFencing(self._flow, self._settings.engine.leader_timeout_seconds)
+        if self._fencing is None:
+            self._fencing = EngineFencing(self._flow, self._settings.engine.leader_timeout_seconds)
         # Who has said that something is open may be gone by now.
-        ousted = self._ousting.try_once(self._log)
-        return (ousted, None) if ousted is not None else (report, leader)
+        fenced = self._fencing.try_once(self._log)
+        return (fenced, None) if fenced is not None else (report, leader)
 
     def _leader(self, state: FlowState) -> str | None:
         """Return which engine leads the flow; whoever leads it from here is none."""
-        is_here = self._ousting is not None and state.claim is not None and state.claim.engine == self._ousting.engine
+        is_here = self._fencing is not None and state.claim is not None and state.claim.engine == self._fencing.engine
         return None if is_here else _leader(state)
 
     def _silence(self, state: FlowState) -> str:
@@ -454,15 +456,15 @@ class _Waiting:
     def close(self) -> None:
         """Close the connections."""
         try:
-            self._end_ousting()
+            self._end_fencing()
         finally:
             self._log.close()
 
-    def _end_ousting(self) -> None:
-        if self._ousting is not None:
-            ousting, self._ousting = self._ousting, None
+    def _end_fencing(self) -> None:
+        if self._fencing is not None:
+            fencing, self._fencing = self._fencing, None
             with suppress(KafkaProblem):
-                ousting.close()
+                fencing.close()
 
 
 def _wish(topics: str | None, by: str, *, is_pause: bool, is_cut: bool = False) -> PauseWish:
@@ -494,18 +496,18 @@ def _positions(
     flow: FlowSettings, wish: PauseWish, state: FlowState, report: PauseReport
 ) -> tuple[PausedPosition, ...]:
     # What is said of one without a position is all that is known of it.
-    told = (*report.busy, *report.unsettled, *report.unrefused)
-    nothing = dict.fromkeys(told, Position(0, 0, 0, complete=False))
+    messages = (*report.busy, *report.unsettled, *report.unrefused)
+    nothing = dict.fromkeys(messages, Position(0, 0, 0, complete=False))
     known = nothing | state.positions
     paused = paused_of(state.pauses, known)
-    said = "what was sent to its copy may still arrive"
+    message = "what was sent to its copy may still arrive"
     return tuple(
         PausedPosition(
             source,
             position.upstream,
             TopicPartition(position.target or flow.copy_of(source.topic), source.partition),
             position.downstream,
-            said if source in report.busy else report.unsettled.get(source),
+            message if source in report.busy else report.unsettled.get(source),
             report.weakness if source in report.unrefused else None,
         )
         for source, position in sorted(known.items())

@@ -211,8 +211,8 @@ def wait_until_gone(
         )
     except WaitTimeout:
         where = ", ".join(rounds.answered) or ", ".join(rounds.asked)
-        said = f"{settings.alias} is not gone: after {timeout_seconds:g} s it still answers at {where}"
-        raise StillThere(said) from None
+        message = f"{settings.alias} is not gone: after {timeout_seconds:g} s it still answers at {where}"
+        raise StillThere(message) from None
     return Gone(rounds.probes, rounds.asked, len(rounds.asked) - len(_addresses(settings, NOTHING_KNOWN)))
 
 

@@ -272,8 +272,8 @@ def plan_failback(request: Request) -> Procedure:
     home = request.back
     if home is None:
         flow = Flow(request.flow.target, request.flow.source)
-        said = f"the file must enable it: what was written on {flow.source} is copied home by it"
-        raise ConfigError(request.settings.path, None, f"{flow}.enabled", said)
+        message = f"the file must enable it: what was written on {flow.source} is copied home by it"
+        raise ConfigError(request.settings.path, None, f"{flow}.enabled", message)
     directory, begun = request.directory, _begun(request.directory)
     groups = request.groups or begun.get("groups", _ALL)
     if directory is not None and begun.get("procedure") == FAILOVER:
@@ -342,8 +342,8 @@ def _denying(request: Request, ends: ClusterEnds, run: Run, mode: Mode) -> AclDe
     if not run.wanted.fence:
         return AclDenying(request.settings, request.chosen, record, earlier, adds=False) if earlier else None
     if mode is Mode.UNPLANNED:
-        told = "is for planned and cut-off failovers: of a source that is gone nobody can deny anything"
-        raise ConfigError(request.settings.path, None, "--fence", told)
+        message = "is for planned and cut-off failovers: of a source that is gone nobody can deny anything"
+        raise ConfigError(request.settings.path, None, "--fence", message)
     return AclDenying(request.settings, request.chosen, record, earlier)
 
 
@@ -368,11 +368,11 @@ def _denied_before(request: Request, forward: ClusterEnds, run: Run) -> AclDenyi
     if not records:
         return None
     if not any(map(is_here, records)) and (topics := denied_topics(request.settings, request.chosen)):
-        told = (
+        message = (
             f"the failover has denied writes to {request.flow.source} ({named(topics)}), on record in {records[0]}, "
             f"which is not here: lift it where that is (mirror fence --lift --record {records[0]}), then lead home"
         )
-        raise ConfigError(request.settings.path, None, "--run-directory", told)
+        raise ConfigError(request.settings.path, None, "--run-directory", message)
     return AclDenying(request.settings, request.chosen, records[0], records[1:])
 
 
@@ -406,11 +406,11 @@ def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_en
         found = (request.verify or _verified_here(request))(flow)
         wrong = [f"{each.source}: {each.verdict}" for each in found.partitions if each.verdict is not Verdict.PASS]
         unchecked = [str(each) for each in found.left_out if each.is_unchecked]
-        said = (
+        message = (
             f"{counted(len(found.partitions), 'partition')} and "
             f"{counted(sum(each.records for each in found.partitions), 'record')} compared"
         )
-        return found.verdict, "; ".join((said, *filter(None, (named(wrong), named(unchecked)))))
+        return found.verdict, "; ".join((message, *filter(None, (named(wrong), named(unchecked)))))
 
     pausing = EnginePausing(settings, awaits_open_ends)
     return ClusterEnds(settings, chosen, pausing, compare, groups, _PROBE_SECONDS, progress=request.progress)

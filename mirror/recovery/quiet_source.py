@@ -60,24 +60,24 @@ class QuietSource:
             told = f"somebody still reads on {self.ends.flow.source}: {named(members)}"
             return Result(Verdict.FAIL, told)
         silent = max(most, self.quiet)
-        said = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
+        message = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
         told_writers = writers.told()
         facts: dict[str, Json] = {"ends": rows_of(quiet), "writers": list(told_writers)}
         if writers.unknown:
             which = named([f"{each} ({why})" for each, why in sorted(writers.unknown.items())])
-            told = f"{said}; who has written lately is not told of {which}: look after their leaders, and try again"
+            told = f"{message}; who has written lately is not told of {which}: look after their leaders, and try again"
             return Result(Verdict.UNKNOWN, told, facts)
         doubtful = [str(each) for each in writers.recent if each.is_doubtful(self.slow)]
         doubtful += writers.unread()
         if doubtful and not is_settled:
-            told = f"{said}; nobody has confirmed that the applications are stopped, and who may write on at longer "
+            told = f"{message}; nobody has confirmed that the applications are stopped, and who may write on at longer "
             told += f"intervals: {named(doubtful)}"
             return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (--fence), or wait and try again", facts)
         if told_writers:
-            said += f"; who wrote last: {named(told_writers)}"
-        return Result(Verdict.PASS, said, facts)
+            message += f"; who wrote last: {named(told_writers)}"
+        return Result(Verdict.PASS, message, facts)
 
-    def belied(self) -> str | None:
+    def who_writes(self) -> str | None:
         """Return who still writes although somebody says that nobody does; None: nobody, or the source does not tell.
 
         Where the source cannot be asked at all, there is nothing but that word.
@@ -126,9 +126,9 @@ class QuietSource:
 
     def _still_written(self, moved: Sequence[TopicPartition], seconds: float) -> Result:
         grew = named([str(each) for each in moved])
-        told = f"somebody still writes to {self.ends.flow.source}: {grew} grew within {seconds:g} s"
+        message = f"somebody still writes to {self.ends.flow.source}: {grew} grew within {seconds:g} s"
         who = self.ends.writers().told(moved)
-        return Result(Verdict.FAIL, f"{told}; who has written there lately: {named(who)}" if who else told)
+        return Result(Verdict.FAIL, f"{message}; who has written there lately: {named(who)}" if who else message)
 
     def grown(self, facts: Mapping[str, Json]) -> str | None:
         """Return which logs of the source do not end any more where they did when it was fenced; None: all do."""

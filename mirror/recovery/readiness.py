@@ -102,15 +102,15 @@ class Readiness:
 
     def _against(self) -> list[str]:
         """Return what keeps one from failing over, counted."""
-        said = []
+        messages = []
         for impact, one, several in (
             (Impact.BLOCKS, "blocks a failover", "block a failover"),
             (Impact.LOSES, "loses records", "lose records"),
         ):
             count = sum(each.is_looked_at and each.impact is impact for each in self.differences)
             if count:
-                said.append(f"{_things(count)} {one if count == 1 else several}")
-        return said
+                messages.append(f"{_things(count)} {one if count == 1 else several}")
+        return messages
 
     def _forecast(self) -> str:
         if self.lag_records is None:
@@ -121,8 +121,8 @@ class Readiness:
         return f"A failover now would lose {lost}{behind}{again}."
 
     def _why(self) -> str:
-        said = ", ".join(f"{each.impact} -{each.points}" for each in self.deductions)
-        return f" ({said})" if said else ""
+        message = ", ".join(f"{each.impact} -{each.points}" for each in self.deductions)
+        return f" ({message})" if message else ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror readiness --json`` prints."""

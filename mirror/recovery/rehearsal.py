@@ -74,7 +74,7 @@ class Rehearsal:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Return what keeps the rehearsal as a whole from being proof."""
-        said = list(self.plan.unread)
+        said = list(self.plan.unknown_positions)
         said += [f"{each.item}: not deleted: {each.problem}" for each in self.deleted if each.problem]
         for each in self.touched:
             if each.problem:
@@ -92,10 +92,10 @@ class Rehearsal:
             if each.verdict is not Verdict.PASS:
                 for reason in each.reasons:
                     by_reason[each.plan.group, reason].append(each.plan.target)
-        told = [f"group {group}, {_listed(where)}: {reason}" for (group, reason), where in by_reason.items()]
+        messages = [f"group {group}, {_listed(where)}: {reason}" for (group, reason), where in by_reason.items()]
         if not self.partitions:
-            told.append("no position of any group was tried")
-        return (*told, *self.doubts)
+            messages.append("no position of any group was tried")
+        return (*messages, *self.doubts)
 
 
 def rehearse(

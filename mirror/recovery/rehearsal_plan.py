@@ -13,7 +13,7 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.checkpoints import remote_partition
 from mirror.control.flow_log import FlowLog
 from mirror.control.group_view import TranslatedPosition, view_groups
-from mirror.control.untold_positions import unread
+from mirror.control.unknown_positions import unknown_positions
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.copy_map import CopyMap
@@ -48,7 +48,7 @@ class RehearsalPlan:
         of all groups, in order.
     rights
         what whoever runs it must be allowed to do, in words.
-    unread
+    unknown_positions
         groups that could not be looked at, with the reason: nothing is proven of them.
     notes
         what else there is to know before it begins.
@@ -59,7 +59,7 @@ class RehearsalPlan:
     taken_from: TakenFrom
     partitions: tuple[ShadowPartition, ...]
     rights: tuple[str, ...]
-    unread: tuple[str, ...]
+    unknown_positions: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
@@ -71,7 +71,7 @@ class RehearsalPlan:
     def is_in_order(self) -> bool:
         """Whether there is something to try, all of it can be tried, and the forecast is that no record is skipped."""
         tried = all(each.is_tried and not (each.forecast and each.forecast.skipped) for each in self.partitions)
-        return bool(self.partitions) and tried and not self.unread
+        return bool(self.partitions) and tried and not self.unknown_positions
 
     @property
     def shadows(self) -> dict[str, str]:
@@ -166,7 +166,7 @@ def plan_rehearsal(
             partitions = planner.plan(view.positions, before, after)
         finally:
             maps.close()
-    not_told = unread(before, flow.source) or unread(after, flow.source)
+    not_told = unknown_positions(before, flow.source) or unknown_positions(after, flow.source)
     return RehearsalPlan(
         settings, new_stamp(), taken_from, partitions, _rights(settings), not_told, (*notes, *planner.notes)
     )

@@ -134,11 +134,11 @@ def aftermath(rehearsal: Rehearsal) -> list[str]:
     moved = [each for each in rehearsal.touched if each.moved]
     still = len(rehearsal.touched) - len(moved)
     deleted = sum(not each.problem for each in rehearsal.deleted)
-    told = [f"{counted(deleted, 'shadow group')} deleted"]
+    messages = [f"{counted(deleted, 'shadow group')} deleted"]
     stand = "stands where it" if still == 1 else "stand where they"
-    told.append(f"{counted(still, 'group')}, counted on both clusters, {stand} stood before")
-    told += [f"group {each.group} on {each.alias} was moved by {each.by}" for each in moved if each.by]
-    return told
+    messages.append(f"{counted(still, 'group')}, counted on both clusters, {stand} stood before")
+    messages += [f"group {each.group} on {each.alias} was moved by {each.by}" for each in moved if each.by]
+    return messages
 
 
 def _span(span: Sequence[int]) -> str:

@@ -41,11 +41,11 @@ class Rewritten:
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
     compared: int = 0
 
-    def told(self) -> list[str]:
+    def difference_messages(self) -> list[str]:
         """Return the differences for people."""
         return [f"{each}: {why}" for each, why in sorted(self.differences.items())]
 
-    def untold(self) -> list[str]:
+    def unknown_messages(self) -> list[str]:
         """Return what is not known, for people."""
         return [f"{each}: {why}" for each, why in sorted(self.unknown.items())]
 
@@ -126,7 +126,7 @@ def find_rewritten(
     anew = {each: _created_anew(each, position, source) for each, position in copied.items()}
     differences = {each: said for each, said in anew.items() if said is not None}
     left = [each for each in copied if each not in differences]
-    truncated, untold = _truncated(left, copied, source)
+    truncated, undecided = _truncated(left, copied, source)
     differences |= truncated
     unknown: dict[TopicPartition, str] = {}
     compared = 0
@@ -144,8 +144,8 @@ def find_rewritten(
             differences[each] = difference
         elif unlooked is None:
             compared += 1
-        elif each in untold:
-            unknown[each] = f"{unlooked}; of its leader epochs: {untold[each]}"
+        elif each in undecided:
+            unknown[each] = f"{unlooked}; of its leader epochs: {undecided[each]}"
     return Rewritten(differences, unknown, compared)
 
 
@@ -163,8 +163,8 @@ def _truncated(
     chosen = {each: [one.epoch for one in positions[each].epochs if one.epoch != NOT_KNOWN] for each in partitions}
     newest = {each: known[-1] for each, known in chosen.items() if known}
     ends = source.find_epoch_ends(newest)
-    untold = {each: "none are on record" for each in chosen if each not in newest}
-    untold |= {each: str(why) for each, why in ends.problems.items()}
+    undecided = {each: "none are on record" for each in chosen if each not in newest}
+    undecided |= {each: str(why) for each, why in ends.problems.items()}
     found = {}
     for each in (each for each in newest if each not in ends.problems):
         position = positions[each]
@@ -174,7 +174,7 @@ def _truncated(
                 f"it was truncated at offset {at}, and other leaders have written it from there on; it had been copied "
                 f"up to {position.upstream}"
             )
-    return found, untold
+    return found, undecided
 
 
 def _asker(

@@ -163,8 +163,8 @@ def read_run(path: Path) -> Mapping[str, str]:
     try:
         found: dict[str, str] = asdict(read_json(directory.run_json).read(_Begun))
     except (FactError, OSError) as error:
-        told = f"is not the directory of a failover, a failback or a migration: {error}"
-        raise ConfigError(path, None, "--run-directory", told) from None
+        message = f"is not the directory of a failover, a failback or a migration: {error}"
+        raise ConfigError(path, None, "--run-directory", message) from None
     return found
 
 

@@ -99,12 +99,12 @@ def gone_on(cluster: Cluster, placed: Placed) -> list[str]:
     somebody may want it to.
     """
     found = cluster.positions_of_groups(placed)
-    told = [f"group {group}: where it stands is not told: {why}" for group, why in found.problems.items()]
+    messages = [f"group {group}: where it stands is not told: {why}" for group, why in found.problems.items()]
     for group, positions in found.items():
         for partition, put in placed[group].items():
             now = positions.get(partition)
             if now is None:
-                told.append(f"group {group} was put at {put} of {partition}, and has no position there any more")
+                messages.append(f"group {group} was put at {put} of {partition}, and has no position there any more")
             elif now.position > put:
-                told.append(f"group {group} was put at {put} of {partition}, and stands at {now.position}")
-    return sorted(told)
+                messages.append(f"group {group} was put at {put} of {partition}, and stands at {now.position}")
+    return sorted(messages)

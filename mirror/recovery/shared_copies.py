@@ -45,7 +45,7 @@ def shared_copies(
     mirrors
         has looked at the source.
     mirrored
-        the topics of the target that flows of other files copy to (`mirrored_by_others`).
+        the topics of the target that flows of other files copy to (`mirrored_by_other_flows`).
     """
     flow, policy = settings.flow, settings.policy
     was_failed_over = any(each.phase is not Phase.UNDER_WAY for each in state.failovers.values())
@@ -67,7 +67,7 @@ def shared_copies(
     return frozenset(copy for partition, copy in copied.items() if is_shared(partition, copy))
 
 
-def mirrored_by_others(
+def mirrored_by_other_flows(
     settings: FlowSettings, cluster: ClusterSettings, source_id: str, topics: Collection[str]
 ) -> tuple[frozenset[str], tuple[str, ...]]:
     """Return to which topics of the target other flows have copied, by the state topics that they keep there.

@@ -107,15 +107,15 @@ def given_up(state: FlowState, source: TopicPartition, begin: int) -> tuple[str,
         ),
         key=lambda gap: gap.key,
     )
-    said = []
+    messages = []
     for gap in gaps[:MOST_NAMED]:
         known = state.acknowledgements[gap.key]
         when = f"on {iso_time(known.at_ms)} by {known.by} ({known.reason})"
-        said.append(f"{gap.where} acknowledged as lost {when}, not compared")
+        messages.append(f"{gap.where} acknowledged as lost {when}, not compared")
     if more := gaps[MOST_NAMED:]:
         amount = f"{counted(len(more), 'more gap')}, {counted(sum(gap.count for gap in more), 'offset')} in all"
-        said.append(f"{amount}, acknowledged as lost, not compared: mirror gaps FILE lists them")
-    return tuple(said)
+        messages.append(f"{amount}, acknowledged as lost, not compared: mirror gaps FILE lists them")
+    return tuple(messages)
 
 
 def undecided(
@@ -201,7 +201,7 @@ def judged(
         reason = f"it could not be read: {found.problem}"
         left_out.append(LeftOut(target, copy, start, end, None, reason, is_unchecked=True))
     leave_out(found.own_before, f"copied of what {settings.flow.source} has no more", unchecked=False)
-    leave_out(found.others_before, "nothing on record says where these records came from", unchecked=True)
+    leave_out(found.foreign_before, "nothing on record says where these records came from", unchecked=True)
     compared = with_extra(compared, found.late_behind, _LATE)
     position = state.positions.get(pair.source.partition)
     if position is not None and position.settled and position.downstream <= place.behind[0]:
@@ -211,8 +211,8 @@ def judged(
         who = "the engine that runs has not recorded it yet" if is_running else "no engine runs that would recognise it"
         leave_out(found.own_behind, f"copied, and not on record: {who}", unchecked=True)
     if pair.is_shared:
-        return replace(compared, foreign=compared.foreign + found.others_behind.records), left_out
-    others = found.others_behind
+        return replace(compared, foreign=compared.foreign + found.foreign_behind.records), left_out
+    others = found.foreign_behind
     if others.records and _is_of_java(java(), pair.source.partition, others):
         leave_out(others, "Java MirrorMaker has copied since: an engine that starts takes over from it", unchecked=True)
         return compared, left_out

@@ -45,7 +45,7 @@ from mirror.proof.pairs import Compaction, Mark, PartitionPair
 from mirror.proof.raw_batches import mark_of
 from mirror.proof.verified_ranges import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
 from mirror.recovery.parked_records import parked_contents
-from mirror.recovery.shared_copies import mirrored_by_others, shared_copies
+from mirror.recovery.shared_copies import mirrored_by_other_flows, shared_copies
 from mirror.recovery.uncompared import begin_of, given_up, held_back, judged, left_by_java, uncopied, undecided
 from mirror.same_offsets.fillers import RESERVED_KEY
 from mirror.spark import spark_session
@@ -316,8 +316,10 @@ def plan_pairs(
             if not (is_shared or settings.is_alone(partition.topic)):
                 notes += unknown
             if now_to != copy.topic:
-                told = f"it was copied to {copy.topic}, which is compared; by the settings now it would go to {now_to}"
-                notes += (f"{told}, where nothing of it is",)
+                message = (
+                    f"it was copied to {copy.topic}, which is compared; by the settings now it would go to {now_to}"
+                )
+                notes += (f"{message}, where nothing of it is",)
             # Whatever the map speaks of was there: a log that ends before was cut, or is another one.
             if ends[partition] < offset_map.upstream_next:
                 notes += (f"{flow.source} ends at {ends[partition]}, and {offset_map.upstream_next} was copied up to",)
@@ -523,7 +525,7 @@ def _looked_up(
         ]
         ids = source.cluster_id, target.cluster_id
         on_target = target.topics() if mirrors.is_concerned else ()
-        mirrored = mirrored_by_others(settings, clusters[flow.target], source.cluster_id, on_target)
+        mirrored = mirrored_by_other_flows(settings, clusters[flow.target], source.cluster_id, on_target)
         return mirrors, mirrored, ids, _compacted(source, target, copied), others
 
 

@@ -16,6 +16,20 @@ from mirror.model.flow import Flow
 from mirror.proof.findings import MOST_EXAMPLES, Anomaly, Era, Finding
 from mirror.proof.objectives import Objectives
 
+__all__ = [
+    "Fault",
+    "FaultKind",
+    "Group",
+    "Judged",
+    "Load",
+    "Procedure",
+    "Replicator",
+    "Scenario",
+    "Site",
+    "Tolerated",
+    "Topic",
+]
+
 
 class ScenarioError(ValueError):
     """A scenario contradicts itself; the message names it and says what about it."""

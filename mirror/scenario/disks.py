@@ -52,8 +52,8 @@ class SmallDisk:
             except OSError as problem:
                 raise NoSmallDisk(f"no file system of {self.megabytes} MB can be mounted: {problem}") from problem
             if done.returncode:
-                said = done.stderr.strip() or f"exit code {done.returncode}"
-                raise NoSmallDisk(f"no file system of {self.megabytes} MB can be mounted here: {said}")
+                message = done.stderr.strip() or f"exit code {done.returncode}"
+                raise NoSmallDisk(f"no file system of {self.megabytes} MB can be mounted here: {message}")
 
     def fill(self) -> None:
         """Leave no room on any of them."""

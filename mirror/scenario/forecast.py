@@ -32,9 +32,9 @@ def forecast(stage: ScenarioStage) -> tuple[Mapping[str, Forecast], str | None]:
     if stage.replicator is not Replicator.MIRROR:
         return {}, None
     scenario = stage.scenario
-    way = Flow(scenario.active, scenario.standby)
+    flow = Flow(scenario.active, scenario.standby)
     names = [group.name for group in scenario.groups if group.cluster == scenario.active]
-    (settings,) = (each for each in stage.settings.enabled_flows if each.flow == way)
+    (settings,) = (each for each in stage.settings.enabled_flows if each.flow == flow)
     try:
         plan = plan_rehearsal(stage.settings, settings, pattern="|".join(map(re.escape, names)))
         with Cluster.connect(stage.settings.clusters[scenario.active]) as active:

@@ -32,14 +32,14 @@ def links(line: Line) -> str:
 
 def conditions(tolerated: Tolerated) -> str:
     """Return under which conditions an anomaly is tolerated, to be put behind its name."""
-    told = ["if the replicator says which"] if tolerated.if_told else []
+    messages = ["if the replicator says which"] if tolerated.if_told else []
     if tolerated.least_bytes:
-        told.append(f"of records of {tolerated.least_bytes:,} bytes or more")
+        messages.append(f"of records of {tolerated.least_bytes:,} bytes or more")
     if tolerated.eras != frozenset(Era):
-        told.append(f"of records sent {' or '.join(era for era in Era if era in tolerated.eras)} the fault")
+        messages.append(f"of records sent {' or '.join(era for era in Era if era in tolerated.eras)} the fault")
     if tolerated.cluster is not None:
-        told.append(f"on {tolerated.cluster}")
-    return "".join(f", {each}" for each in told)
+        messages.append(f"on {tolerated.cluster}")
+    return "".join(f", {each}" for each in messages)
 
 
 def spread(found: Spread | None, unit: str = "", digits: int = 1) -> str:
@@ -68,9 +68,9 @@ def anomalies(line: Line) -> str:
 
 def losses(line: Line) -> str:
     """Return what is missing for good, and whether somebody said so."""
-    said = [f"{line.silent:,} silent"] if line.silent else []
-    said += [f"{line.told:,} told"] if line.told else []
-    return ", ".join(said) or "none"
+    messages = [f"{line.silent:,} silent"] if line.silent else []
+    messages += [f"{line.told:,} told"] if line.told else []
+    return ", ".join(messages) or "none"
 
 
 def verdict(line: Line) -> str:

@@ -91,8 +91,12 @@ def _positions(move: Move, stage: ScenarioStage, groups: Sequence[str]) -> Step:
         # The readers begin with what there is where they have no position.
         others = set(groups) - {str(row["group"]) for row in rows}
         rows += [{"group": group, "topic": None, "partition": None, "after": 0} for group in sorted(others)]
-        said = f"{counted(len(rows), 'position')} {are(len(rows))} on {target}, as Java MirrorMaker 2 has written them"
-        return Result(Verdict.PASS, said, {"rows": rows, "cluster": target, "groups": list(groups), "translated": []})
+        message = (
+            f"{counted(len(rows), 'position')} {are(len(rows))} on {target}, as Java MirrorMaker 2 has written them"
+        )
+        return Result(
+            Verdict.PASS, message, {"rows": rows, "cluster": target, "groups": list(groups), "translated": []}
+        )
 
     doing = f"take the positions that Java MirrorMaker 2 has written on {target}"
     return Step(GROUPS, doing, act, moments=when_passed(Event.OFFSETS_APPLIED))

@@ -26,7 +26,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict, worst
 from mirror.proof.account import Account, Sides, settle_account
-from mirror.proof.delivery import GroupReading, Place, Route, Standing, judge_groups
+from mirror.proof.delivery import GroupCommits, GroupReading, Place, Route, judge_groups
 from mirror.proof.eras import Replaced, judge_by_era
 from mirror.proof.evidence import MissingEvidence
 from mirror.proof.final_read import FinalRead, final_read
@@ -35,7 +35,7 @@ from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Finding, Par
 from mirror.proof.group_move import GroupMove
 from mirror.proof.group_positions import read_positions
 from mirror.proof.history import missing_acked
-from mirror.proof.losses import Absence, Ranges, measure_losses
+from mirror.proof.losses import MissingRecords, Ranges, measure_losses
 from mirror.proof.objectives import Objectives, Rpo, compute_rpo, judge_objectives
 from mirror.proof.same_offsets import count_moved
 from mirror.proof.shared_logs import shared_places
@@ -143,7 +143,7 @@ class Found:
     own: Delivery
     copies: Delivery
     groups: Delivery | None
-    absence: Absence
+    missing: MissingRecords
     rpo: Rpo | None
     transactions: TransactionCount | None
     account: Account | None
@@ -201,7 +201,7 @@ def measure(evidence: ScenarioEvidence) -> Found:
         with_reads=bool(evidence.readings),
     ) as found:
         sends, logs, gaps = found.sends, found.logs, found.gaps
-        absence = Absence()
+        missing = MissingRecords()
         values = FinalValues()
         for each in evidence.routes:
             if each.route.sent.topic in evidence.compacted:
@@ -209,7 +209,7 @@ def measure(evidence: ScenarioEvidence) -> Found:
                 continue
             # What a detour lacks may lack since any of its flows; only a direct copy's gaps can be told by offset.
             ranges = (evidence.told or {}).get(each.over[0], {}) if len(each.over) == 1 else {}
-            absence += measure_losses(
+            missing += measure_losses(
                 sends,
                 logs,
                 each.route,
@@ -229,15 +229,15 @@ def measure(evidence: ScenarioEvidence) -> Found:
                 sends,
                 lasting,
                 evidence.readings,
-                Standing(positions, found.commits, evidence.moves),
+                GroupCommits(positions, found.commits, evidence.moves),
                 tolerated=_READ_AGAIN[evidence.replicator],
                 gaps=gaps,
             )
         rpo = evidence.rpo
         if rpo is None and evidence.recovery is not None:
             routes = [route for route in copies if _is_forward(route, scenario)]
-            missing = [each for route in routes for each in missing_acked(sends, logs, route)]
-            rpo = compute_rpo(missing, evidence.recovery.fault_at_ms)
+            not_copied = [each for route in routes for each in missing_acked(sends, logs, route)]
+            rpo = compute_rpo(not_copied, evidence.recovery.fault_at_ms)
         shared = shared_places([*own, *copies])
         own_delivery = judge_by_era(sends, logs, own, shared=shared, replaced=evidence.replaced, gaps=gaps)
         copies_delivery = judge_by_era(sends, logs, copies, shared=shared, replaced=evidence.replaced, gaps=gaps)
@@ -245,7 +245,7 @@ def measure(evidence: ScenarioEvidence) -> Found:
             own=own_delivery,
             copies=copies_delivery,
             groups=groups,
-            absence=absence,
+            missing=missing,
             rpo=rpo,
             transactions=_count_transactions(found, evidence),
             account=_settle(found, evidence),
@@ -286,10 +286,10 @@ def figures_of(found: Found, evidence: ScenarioEvidence) -> Figures:
             where: {anomaly.value: count for anomaly, count in delivery.totals.items() if count}
             for where, delivery in anomalies.items()
         },
-        told_losses=found.absence.told,
-        silent_losses=found.absence.silent,
-        tail=found.absence.tail,
-        uncopied=found.absence.uncopied,
+        told_losses=found.missing.told,
+        silent_losses=found.missing.silent,
+        tail=found.missing.tail,
+        uncopied=found.missing.uncopied,
         rpo_records=found.rpo.records if found.rpo else None,
         rpo_seconds=found.rpo.seconds if found.rpo else None,
         rto_seconds=evidence.recovery.seconds if evidence.recovery else None,
@@ -306,7 +306,7 @@ def verdict_of(found: Found, evidence: ScenarioEvidence) -> tuple[Verdict, tuple
     deliveries = {Judged.SOURCE: found.own, Judged.COPY: found.copies}
     deliveries |= {Judged.GROUPS: found.groups} if found.groups else {}
     # Two measures of the same records: what the copies lack behind later ones, and what of it has been named.
-    unnamed = max(0, found.copies.total(Anomaly.LOST) - found.absence.told)
+    unnamed = max(0, found.copies.total(Anomaly.LOST) - found.missing.told)
     told: list[tuple[Verdict, str]] = []
     for where, delivery in deliveries.items():
         told += [
@@ -318,11 +318,11 @@ def verdict_of(found: Found, evidence: ScenarioEvidence) -> tuple[Verdict, tuple
             told.append((Verdict.UNKNOWN, "there was nothing to judge"))
     told += [(Verdict.UNKNOWN, str(gap)) for gap in found.gaps]
     told += [(Verdict.UNKNOWN, f"not measured: {what}") for what in _unmeasured(found, evidence)]
-    if found.absence.silent:
-        told.append((Verdict.FAIL, f"{found.absence.silent} acknowledged records are missing, and nobody said so"))
+    if found.missing.silent:
+        told.append((Verdict.FAIL, f"{found.missing.silent} acknowledged records are missing, and nobody said so"))
     returned_or_stayed = evidence.recovery is None or evidence.returned_at_ms is not None
-    if found.absence.uncopied and returned_or_stayed:
-        uncopied = f"{counted(found.absence.uncopied, 'record')} {are(found.absence.uncopied)}"
+    if found.missing.uncopied and returned_or_stayed:
+        uncopied = f"{counted(found.missing.uncopied, 'record')} {are(found.missing.uncopied)}"
         told.append((Verdict.FAIL, f"{uncopied} on their source and not on its copy"))
     if found.groups is not None:
         told += [(_verdict(each), str(each)) for each in _read_twice(found.groups, scenario)]
@@ -386,9 +386,9 @@ def beside_planted(found: Found, evidence: ScenarioEvidence) -> tuple[str, ...]:
     """Return how what was found differs from the defect that was put in; nothing where none was to be put in."""
     if not evidence.scenario.must_fail:
         return ()
-    copies, absence = without(evidence.planted, found.copies, found.absence)
-    _, others = verdict_of(replace(found, copies=copies, absence=absence), evidence)
-    return (*unfound(evidence.planted, found.copies, found.absence), *others)
+    copies, missing = without(evidence.planted, found.copies, found.missing)
+    _, others = verdict_of(replace(found, copies=copies, missing=missing), evidence)
+    return (*unfound(evidence.planted, found.copies, found.missing), *others)
 
 
 def _verdict(finding: Finding) -> Verdict:

@@ -46,7 +46,7 @@ class Figures:
     anomalies
         by where they were found (`Judged`), those that were.
     told_losses, silent_losses, tail, uncopied
-        see `mirror.proof.losses.Absence`, over all copies.
+        see `mirror.proof.losses.MissingRecords`, over all copies.
     rpo_records, rpo_seconds, rto_seconds
         what the disaster cost.
     rto_links

@@ -53,11 +53,11 @@ def render(scenarios: Sequence[Scenario], lines: Sequence[Line]) -> str:
             parts.append("\n")
         own = [line for line in lines if line.scenario == scenario.name]
         parts.append(_table(own) if own else "Not measured yet.\n")
-        told = [
+        messages = [
             f"* {formatting.NAMES[line.replicator]}: {links}\n" for line in own if (links := formatting.links(line))
         ]
-        if told:
-            parts.append("\nLinks of the RTO, at the median:\n\n" + "".join(told))
+        if messages:
+            parts.append("\nLinks of the RTO, at the median:\n\n" + "".join(messages))
         if Replicator.MM2 not in scenario.replicators:
             parts.append("\nIt is about this engine alone.\n")
         parts.append("\n")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mirror.model.ledger import RecordId
 from mirror.model.partition import TopicPartition
 from mirror.proof.findings import Anomaly, Delivery, Finding
-from mirror.proof.losses import Absence
+from mirror.proof.losses import MissingRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +35,25 @@ class Planted:
         )
 
 
-def unfound(planted: Iterable[Planted], copies: Delivery, absence: Absence) -> tuple[str, ...]:
+def unfound(planted: Iterable[Planted], copies: Delivery, missing: MissingRecords) -> tuple[str, ...]:
     """Return, for people, the defects that no finding about the copies names, or that were not counted as silent."""
     every = tuple(planted)
     missed = [f"not found: {each}" for each in every if not any(each.is_in(finding) for finding in copies.findings)]
     count = sum(len(each.records) for each in every)
     if not every:
         missed.append("no defect was put in")
-    if (absence.silent, absence.uncopied) != (count, count):
+    if (missing.silent, missing.uncopied) != (count, count):
         missed.append(
-            f"{count} records were removed, {absence.silent} are said to be missing silently, {absence.uncopied} to be"
+            f"{count} records were removed, {missing.silent} are said to be missing silently, {missing.uncopied} to be"
             " on their source only"
         )
     return tuple(missed)
 
 
-def without(planted: Sequence[Planted], copies: Delivery, absence: Absence) -> tuple[Delivery, Absence]:
+def without(planted: Sequence[Planted], copies: Delivery, missing: MissingRecords) -> tuple[Delivery, MissingRecords]:
     """Return what else was found of the copies, and is missing."""
     others = tuple(finding for finding in copies.findings if not any(each.is_in(finding) for each in planted))
     count = sum(len(each.records) for each in planted)
     return replace(copies, findings=others), replace(
-        absence, silent=max(0, absence.silent - count), uncopied=max(0, absence.uncopied - count)
+        missing, silent=max(0, missing.silent - count), uncopied=max(0, missing.uncopied - count)
     )

@@ -201,13 +201,13 @@ class Copying:
                 asked = dict(self.unfenced)
             if self.flow.producer in asked.values():
                 self.written_as(self.writers.next_producer(0))
-            self.others_until(asked.keys())
+            self.foreign_until(asked.keys())
             self.fence_troubles = self.writers.fence(asked.keys())
             with self.lock:
                 for target in asked.keys() - self.fence_troubles.keys():
                     self.unfenced.pop(target)
 
-    def others_until(self, targets: Set[TopicPartition]) -> None:
+    def foreign_until(self, targets: Set[TopicPartition]) -> None:
         """Find out up to where nothing of the flow lies in copies that are about to be fenced."""
         assert self.writers is not None
         positions = {
@@ -215,10 +215,10 @@ class Copying:
             for source, handover in self.handovers.items()
             if not handover.clean and self.pairs.get(source) in targets
         }
-        found = self.writers.others_until(positions, self.flow.writers)
+        found = self.writers.foreign_until(positions, self.flow.writers)
         for source, target in self.pairs.items():
             if target in found:
-                self.handovers[source] = replace(self.handovers[source], others_until=found[target])
+                self.handovers[source] = replace(self.handovers[source], foreign_until=found[target])
 
     def written_as(self, producer: Producer | None) -> None:
         """Write as another producer from now on."""

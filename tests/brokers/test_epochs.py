@@ -162,13 +162,13 @@ def test_a_frozen_worker_is_known_while_the_epoch_goes_on(
     )
     frozen = a_worker()
     frozen.suspend()
-    wait_until(lambda: epochs.unheard_seconds() > 2, "the silence of a task", timeout_seconds=120)
+    wait_until(lambda: epochs.silent_seconds() > 2, "the silence of a task", timeout_seconds=120)
     assert not running.has_ended()
     frozen.resume()
-    wait_until(lambda: epochs.unheard_seconds() < 1, "all tasks to be heard of", timeout_seconds=120)
+    wait_until(lambda: epochs.silent_seconds() < 1, "all tasks to be heard of", timeout_seconds=120)
     epochs.end_epoch()
     wait_until(running.has_ended, "the epoch to end", timeout_seconds=120)
-    assert (running.failure, epochs.unheard_seconds()) == (None, 0.0)
+    assert (running.failure, epochs.silent_seconds()) == (None, 0.0)
 
 
 @pytest.fixture

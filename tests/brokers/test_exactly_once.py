@@ -157,7 +157,7 @@ def test_a_single_offset_between_batches_is_somebody_elses_record_or_a_marker_as
 
     def noting(seconds: float, epoch_channel: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
         results = copy_on(seconds, epoch_channel)
-        met.extend(stretch for each in results.values() for stretch in each.others)
+        met.extend(stretch for each in results.values() for stretch in each.foreign)
         return results
 
     monkeypatch.setattr(copying, "copy_on", noting)

@@ -223,7 +223,7 @@ def test_what_arrives_late_where_it_is_not_refused_is_counted_and_located(
     found: list[tuple[int, int]] = []
 
     def copied() -> list[tuple[int, int]]:
-        found.extend(copying.epoch()[source].others)
+        found.extend(copying.epoch()[source].foreign)
         return found
 
     assert wait_until(copied, "the late batch to be noticed", timeout_seconds=60) == [(10, 15)]

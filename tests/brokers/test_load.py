@@ -21,7 +21,7 @@ from mirror.model.ledger import COMMITS, READS, SENDS
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.parts import arrow_schema
-from mirror.proof.delivery import GroupReading, Place, Route, Standing, judge_groups, judge_logs
+from mirror.proof.delivery import GroupCommits, GroupReading, Place, Route, judge_groups, judge_logs
 from mirror.proof.equivalence import verify
 from mirror.proof.evidence import inspect_parts, read_parts
 from mirror.proof.findings import NOTHING_TOLERATED, Anomaly
@@ -210,7 +210,7 @@ def test_spark_judges_what_applications_did(
         read_parts(spark, reads, READS_SCHEMA),
         *tables,
         readings,
-        Standing(positions, read_parts(spark, inspect_parts(tmp_path / "commits"), COMMITS_SCHEMA)),
+        GroupCommits(positions, read_parts(spark, inspect_parts(tmp_path / "commits"), COMMITS_SCHEMA)),
         tolerated=NOTHING_TOLERATED,
         gaps=gaps,
     )

@@ -175,7 +175,7 @@ def test_who_else_writes_into_a_copy_is_named(new_copying: NewCopying) -> None:
     result = wait_until(
         lambda: copying.epoch()[source], "the copy to go on", timeout_seconds=60, until=lambda each: each.records > 0
     )
-    assert result.others == ((3, 10),)
+    assert result.foreign == ((3, 10),)
     ids = {each.producer_id for each in log_of(copying.flow.target_client, target) if each.offset in range(3, 8)}
     channel = Channel("west", copying.flow.target_client)
     try:

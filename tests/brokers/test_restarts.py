@@ -153,8 +153,8 @@ def test_what_a_killed_copy_had_written_behind_its_position_is_found_among_what_
         if is_asked_before:
             assert copying.writers is not None
             copying.writers._former = copying.state().producer
-            copying.others_until({target})
-            assert copying.handovers[source].others_until is not None
+            copying.foreign_until({target})
+            assert copying.handovers[source].foreign_until is not None
         assert send_late(copying, target, killed, sequence, left) == 0
         matched.clear()
         copying.until_caught_up()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.copier.same_offsets import Markers, SameOffsetsCopy, Unexpected, leave_many, leave_one
+from mirror.copier.same_offsets import ForeignWrite, Markers, SameOffsetsCopy, leave_many, leave_one
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Producer, Record, encode
@@ -148,7 +148,7 @@ def test_what_somebody_else_writes_into_the_copy_is_noticed_by_the_next_offset(
     assert (copy.place.copy.bounds.end, copy.place.sequence) == (0, 0)
     copy.append(encode([Record(0, NOW, b"k", b"0", (), -1)], 0, copy.producer, 0), 1)
     assert appender.append(partition, encode([Record(0, NOW, b"k", b"foreign", (), -1)], 0)).base_offset == 1
-    with pytest.raises(Unexpected, match=f"{partition} goes on at offset 2, and its source at 1"):
+    with pytest.raises(ForeignWrite, match=f"{partition} goes on at offset 2, and its source at 1"):
         copy.append(encode([Record(1, NOW, b"k", b"1", (), -1)], 0, copy.producer, 1), 1)
 
 

@@ -43,7 +43,7 @@ def test_a_group_without_a_member_that_stands_where_it_was_put_shows_nothing(
     topic = unique("orders")
     west.create_topics([NewTopic(topic, 1, 1)])
     partition = TopicPartition(topic, 0)
-    idle, read, member, unheard_of = (unique(word) for word in ("idle", "read", "member", "unheard-of"))
+    idle, read, member, unknown = (unique(word) for word in ("idle", "read", "member", "unheard-of"))
     for group in (idle, read, member):
         west.write_group_positions(group, {partition: GroupPosition(0)})
     placed = {group: {partition: 0} for group in (idle, read, member)}
@@ -53,10 +53,10 @@ def test_a_group_without_a_member_that_stands_where_it_was_put_shows_nothing(
     try:
         consumer.subscribe([topic])
         wait_until(lambda: consumer.poll(0.5) or consumer.assignment(), "the member", timeout_seconds=120)
-        found = idle_groups(west, [idle, read, member, unheard_of], placed)
+        found = idle_groups(west, [idle, read, member, unknown], placed)
     finally:
         consumer.close()
-    assert set(found) == {idle, unheard_of}
+    assert set(found) == {idle, unknown}
     assert "no member on west" in found[idle]
 
 

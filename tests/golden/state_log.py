@@ -17,7 +17,7 @@ from typing import Any
 from mirror.model.flow_state import FlowState
 
 # What an earlier version calls something of a state.
-_FORMER = {"sketches": "sparse_maps"}
+_FORMER = {"sketches": "sparse_maps", "unread": "not_understood"}
 
 
 def reading(records: Iterable[dict[str, Any]]) -> dict[str, Any]:

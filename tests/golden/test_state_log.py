@@ -71,13 +71,13 @@ def test_this_version_writes_the_bytes_that_the_one_before_was_given() -> None:
 
 def test_the_version_before_has_read_them_as_this_one_does() -> None:
     ours, theirs = reading(GOLDEN["this"]["records"]), GOLDEN["this"]["read_by_the_one_before"]
-    assert ours["unread"] == []
+    assert ours["not_understood"] == []
     assert {name: ours[name] for name in theirs} == theirs
 
 
 def test_what_the_version_before_has_written_is_read_as_it_reads_it_itself() -> None:
     ours, theirs = reading(GOLDEN["before"]["records"]), GOLDEN["before"]["read"]
-    assert ours["unread"] == []
+    assert ours["not_understood"] == []
     assert {name: ours[name] for name in theirs} == theirs
 
 
@@ -96,6 +96,6 @@ def test_kinds_that_neither_knows_are_kept_and_told_by_both() -> None:
     ]
     assert newer == GOLDEN["newer"]["records"]
     found = reading(GOLDEN["this"]["records"] + newer)
-    assert [problem[0] for _, problem in found["unread"]] == ["position", "weather"]
-    assert found["unread"] == GOLDEN["newer"]["unread_by_the_one_before"]
+    assert [problem[0] for _, problem in found["not_understood"]] == ["position", "weather"]
+    assert found["not_understood"] == GOLDEN["newer"]["unread_by_the_one_before"]
     assert portable(BILLS) in [source for source, _ in found["positions"]], "the other partitions go on"

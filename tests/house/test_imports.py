@@ -1,4 +1,4 @@
-"""The rooms of the package import each other in one direction, and each outside system has one room that knows it."""
+"""The layers of the package import each other in one direction, and each outside system has one layer that knows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "mirror"
 
-# What each room may import besides itself. A room is a folder of the package or a module beside the folders.
+# What each layer may import besides itself. A layer is a folder of the package or a module beside the folders.
 MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
     "asking": set(),
@@ -39,8 +39,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 MAY_IMPORT["same_offsets"] = {"model", "kafka"}
 MAY_IMPORT |= {
-    room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark", "no_spark"}
-    for room in ("copier", "control", "proof", "lab")
+    layer: {"model", "config", "kafka", "waiting", "parts", "cache", "spark", "no_spark"}
+    for layer in ("copier", "control", "proof", "lab")
 }
 MAY_IMPORT["copier"] |= {"clock", "spark_conf"}
 MAY_IMPORT["control"] |= {"same_offsets"}
@@ -74,8 +74,8 @@ MAY_IMPORT["legacy"] = {
     "copier",
     "engine",
 }
-# The rooms below may import exactly what they do import: one more is a decision, and one less is written down.
-UPPER_ROOMS = (
+# The layers below may import exactly what they do import: one more is a decision, and one less is written down.
+UPPER_LAYERS = (
     "legacy",
     "evidence",
     "definition_files",
@@ -182,7 +182,7 @@ MAY_IMPORT["commands"] = {
 }
 MAY_IMPORT["__main__"] = {"cli"}
 
-# Who may import a client of an outside system; every other room is refused.
+# Who may import a client of an outside system; every other layer is refused.
 ONLY_IN: dict[str, set[str]] = {
     "kafka": {"kafka"},  # kafka-python: security and protocol are mapped once
     "confluent_kafka": {
@@ -198,8 +198,8 @@ ONLY_IN: dict[str, set[str]] = {
 USERS_OF_THE_PACKAGE = {"notebooks", "runbooks", "scenarios", "tests"}
 
 
-def room_of(source: Path) -> str:
-    """The room of a source file of the package."""
+def layer_of(source: Path) -> str:
+    """The layer of a source file of the package."""
     return source.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -215,28 +215,28 @@ def imported_modules(code: str) -> set[str]:
     return found
 
 
-def imported_rooms(room: str) -> set[str]:
-    """The other rooms that a room imports."""
+def imported_layers(layer: str) -> set[str]:
+    """The other layers that a layer imports."""
     modules = {
-        module for source in SOURCES if room_of(source) == room for module in imported_modules(source.read_text())
+        module for source in SOURCES if layer_of(source) == layer for module in imported_modules(source.read_text())
     }
     named = {module.split(".")[1] for module in modules if module.startswith("mirror.")}
-    return named & set(MAY_IMPORT) - {room}
+    return named & set(MAY_IMPORT) - {layer}
 
 
-def broken_directions(room: str, code: str) -> list[str]:
-    """What the code, standing in the room, imports against the rules."""
+def broken_directions(layer: str, code: str) -> list[str]:
+    """What code of the layer imports against the rules."""
     problems = []
     for module in sorted(imported_modules(code)):
         top, _, rest = module.partition(".")
         if top == "mirror":
             other = rest.split(".")[0]
-            if other in MAY_IMPORT and other != room and other not in MAY_IMPORT[room]:
-                problems.append(f"{room} imports {module}, and may import only {sorted(MAY_IMPORT[room])}")
+            if other in MAY_IMPORT and other != layer and other not in MAY_IMPORT[layer]:
+                problems.append(f"{layer} imports {module}, and may import only {sorted(MAY_IMPORT[layer])}")
         elif top in USERS_OF_THE_PACKAGE:
-            problems.append(f"{room} imports {module}, which uses the package")
-        elif room not in ONLY_IN.get(top, {room}):
-            problems.append(f"{room} imports {module}, which only {sorted(ONLY_IN[top])} may")
+            problems.append(f"{layer} imports {module}, which uses the package")
+        elif layer not in ONLY_IN.get(top, {layer}):
+            problems.append(f"{layer} imports {module}, which only {sorted(ONLY_IN[top])} may")
     return problems
 
 
@@ -249,18 +249,18 @@ def test_rooms_import_in_one_direction(source: Path) -> None:
     if source == PACKAGE / "__init__.py":
         assert imported_modules(source.read_text()) <= {"__future__.annotations"}, "the package itself imports nothing"
         return
-    room = room_of(source)
-    assert room in MAY_IMPORT, f"{source.relative_to(ROOT)} is in no room: give it a place in MAY_IMPORT"
-    assert broken_directions(room, source.read_text()) == []
+    layer = layer_of(source)
+    assert layer in MAY_IMPORT, f"{source.relative_to(ROOT)} is in no layer: give it a place in MAY_IMPORT"
+    assert broken_directions(layer, source.read_text()) == []
 
 
-@pytest.mark.parametrize("room", UPPER_ROOMS)
-def test_what_a_room_may_import_is_what_it_imports(room: str) -> None:
-    assert imported_rooms(room) == MAY_IMPORT[room]
+@pytest.mark.parametrize("layer", UPPER_LAYERS)
+def test_what_a_layer_may_import_is_what_it_imports(layer: str) -> None:
+    assert imported_layers(layer) == MAY_IMPORT[layer]
 
 
 @pytest.mark.parametrize(
-    ("room", "code"),
+    ("layer", "code"),
     [
         ("model", "import kafka"),
         ("model", "def f():\n    from pyspark.sql import SparkSession"),
@@ -289,12 +289,12 @@ def test_what_a_room_may_import_is_what_it_imports(room: str) -> None:
         ("cli", "import tests.builders"),
     ],
 )
-def test_an_import_against_the_direction_is_seen(room: str, code: str) -> None:
-    assert len(broken_directions(room, code)) == 1
+def test_an_import_against_the_direction_is_seen(layer: str, code: str) -> None:
+    assert len(broken_directions(layer, code)) == 1
 
 
 @pytest.mark.parametrize(
-    ("room", "code"),
+    ("layer", "code"),
     [
         ("kafka", "from kafka.protocol import types\nfrom mirror.model.flow import Flow"),
         ("kafka", "import kafkaesque"),
@@ -302,8 +302,8 @@ def test_an_import_against_the_direction_is_seen(room: str, code: str) -> None:
         ("drill", "from mirror import recovery\nfrom mirror.lab import clusters"),
     ],
 )
-def test_an_import_along_the_direction_is_allowed(room: str, code: str) -> None:
-    assert broken_directions(room, code) == []
+def test_an_import_along_the_direction_is_allowed(layer: str, code: str) -> None:
+    assert broken_directions(layer, code) == []
 
 
 def test_commands_start_without_what_only_some_of_them_need() -> None:
@@ -314,12 +314,12 @@ def test_commands_start_without_what_only_some_of_them_need() -> None:
 
 
 def test_the_direction_has_no_cycle() -> None:
-    """Rooms can be put in a row in which each imports only what stands before it."""
+    """Layers can be put in a row in which each imports only what stands before it."""
     placed: set[str] = set()
     remaining = dict(MAY_IMPORT)
-    while ready := {room for room, others in remaining.items() if others - {room, "cli"} <= placed}:
+    while ready := {layer for layer, others in remaining.items() if others - {layer, "cli"} <= placed}:
         placed |= ready
-        remaining = {room: others for room, others in remaining.items() if room not in ready}
+        remaining = {layer: others for layer, others in remaining.items() if layer not in ready}
     assert remaining == {}
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.delivery import GroupReading, Place, Standing, judge_groups
+from mirror.proof.delivery import GroupCommits, GroupReading, Place, judge_groups
 from mirror.proof.evidence import MissingEvidence
 from mirror.proof.findings import Anomaly, Delivery
 from mirror.proof.group_move import GroupMove
@@ -204,14 +204,14 @@ def group_of(number: int) -> str:
 def judged(spark: SparkSession) -> Delivery:
     reads = [(group_of(number), *row[1:]) for number, story in enumerate(STORIES) for row in story.reads]
     groups = [GroupReading(group_of(number), (ORDERS, COPY)) for number in range(len(STORIES))]
-    standing = Standing(
+    group_commits = GroupCommits(
         {(group_of(number), *log): at for number, story in enumerate(STORIES) for log, at in story.positions.items()},
         commits_of(
             spark, *((group_of(number), *row[1:]) for number, story in enumerate(STORIES) for row in story.commits)
         ),
         [move for number, story in enumerate(STORIES) if (move := story.move(group_of(number))) is not None],
     )
-    return judge_groups(reads_of(spark, *reads), sends_of(spark, *SENDS), logs_of(spark, *LOGS), groups, standing)
+    return judge_groups(reads_of(spark, *reads), sends_of(spark, *SENDS), logs_of(spark, *LOGS), groups, group_commits)
 
 
 @pytest.mark.parametrize("number", range(len(STORIES)), ids=[story.told for story in STORIES])
@@ -248,15 +248,15 @@ def test_reading_again_is_tolerated_and_passing_over_or_not_having_finished_is_n
     logs = logs_of(spark, *(own(number) for number in range(4)), *(logged(number) for number in range(4)))
     east, west = ("billing", "east", TopicPartition("orders", 0)), ("billing", "west", TopicPartition("east.orders", 0))
     moved = [GroupMove("billing", "east", "west")]
-    standing = Standing({east: 2, west: 4}, commits_of(spark), moved)
+    group_commits = GroupCommits({east: 2, west: 4}, commits_of(spark), moved)
     before, on_copy = on_east(0, 1), [read(number, place=COPY) for number in (1, 2, 3)]
-    again = judge_groups(reads_of(spark, *before, *on_copy), sends, logs, groups, standing)
-    early = Standing({east: 2, west: 3}, commits_of(spark), moved)
+    again = judge_groups(reads_of(spark, *before, *on_copy), sends, logs, groups, group_commits)
+    early = GroupCommits({east: 2, west: 3}, commits_of(spark), moved)
     unfinished = judge_groups(reads_of(spark, *before, *on_copy[:2]), sends, logs, groups, early)
     reads = reads_of(spark, *before, on_copy[2])
-    passed_over = judge_groups(reads, sends, logs, groups, standing)
+    passed_over = judge_groups(reads, sends, logs, groups, group_commits)
     gap = MissingEvidence("reads/c-1.parquet", "is missing")
-    short = judge_groups(reads, sends, logs, groups, standing, gaps=[gap])
+    short = judge_groups(reads, sends, logs, groups, group_commits, gaps=[gap])
 
     # A record that was read on the copy lies behind no position on east: it was read all the same.
     assert [each.verdict for each in (again, unfinished, passed_over, short)] == [

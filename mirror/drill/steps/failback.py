@@ -29,7 +29,7 @@ from mirror.model.verdict import worst
 from mirror.parts import arrow_schema, write_table
 from mirror.proof.account import UNSETTLED, Account, Fate, Sides, settle_account
 from mirror.proof.comparison import Equivalence
-from mirror.proof.delivery import GroupReading, Route, Standing, judge_groups, judge_logs
+from mirror.proof.delivery import GroupCommits, GroupReading, Route, judge_groups, judge_logs
 from mirror.proof.final_read import final_read
 from mirror.proof.findings import Anomaly, Delivery
 from mirror.proof.group_move import GroupMove
@@ -40,6 +40,21 @@ from mirror.recovery.journal_facts import JournalFacts
 from mirror.recovery.procedure import plan_failback
 from mirror.recovery.run import FAILBACK, FAILOVER
 from mirror.waiting import WaitTimeout
+
+__all__ = [
+    "STEP",
+    "compare",
+    "comparison_table",
+    "conclude",
+    "groups_home_table",
+    "groups_table",
+    "list_stranded",
+    "plan",
+    "restart_active",
+    "serve_at_home",
+    "settle",
+    "stop_everything",
+]
 
 STEP = "failback"
 STRANDED_FILE = "stranded.parquet"
@@ -183,13 +198,13 @@ def judge_everything(stage: DrillStage) -> Settlement:
     readings = [GroupReading(group, tuple(places)) for group in stage.groups]
     positions, unknown = read_positions(readings, stage.settings.clusters)
     with final_read(stage.run.ledger, stage.settings.clusters, places, stage.run.path / "proof") as found:
-        standing = Standing(positions, found.commits, group_moves(stage))
+        group_commits = GroupCommits(positions, found.commits, group_moves(stage))
         listed = found.sends.sparkSession.read.parquet(str(stage.run.path / STRANDED_FILE))
         sends, logs, gaps = found.sends, found.logs, (*found.gaps, *unknown)
         with ThreadPoolExecutor() as pool:
             account = pool.submit(settle_account, sends, logs, sides, listed=listed, gaps=gaps)
             delivery = pool.submit(judge_logs, sends, logs, (*own, *forward, *reverse), gaps=gaps)
-            groups = pool.submit(judge_groups, found.reads, sends, logs, readings, standing, gaps=gaps)
+            groups = pool.submit(judge_groups, found.reads, sends, logs, readings, group_commits, gaps=gaps)
             return Settlement(account.result(), delivery.result(), groups.result())
 
 

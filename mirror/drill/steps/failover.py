@@ -39,6 +39,23 @@ from mirror.recovery.journal_facts import JournalFacts
 from mirror.recovery.procedure import Request, plan_failover
 from mirror.recovery.run import FAILOVER
 
+__all__ = [
+    "STEP",
+    "build_up_load",
+    "conclude",
+    "cuts_table",
+    "freeze_replicator",
+    "groups_table",
+    "judge",
+    "keep_serving",
+    "kill_active",
+    "partitions_table",
+    "plan",
+    "service_table",
+    "show_chain",
+    "show_lag",
+]
+
 STEP = "failover_drill"
 
 

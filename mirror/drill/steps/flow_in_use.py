@@ -26,6 +26,8 @@ from mirror.model.progress import Watch, nobody
 from mirror.recovery.applications import Applications, Commands, Nobody, Person
 from mirror.recovery.procedure import Request
 
+__all__ = ["FlowInUse"]
+
 
 @dataclass(frozen=True, slots=True)
 class FlowInUse:

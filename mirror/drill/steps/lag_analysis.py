@@ -18,6 +18,19 @@ from mirror.history.findings import Episode, catching_up, episodes, percentiles,
 from mirror.history.reading import read_history, sample_directory
 from mirror.spark import spark_session
 
+__all__ = [
+    "analyse",
+    "cost_percentiles",
+    "disaster_costs",
+    "forecast",
+    "heat_map",
+    "lag",
+    "outage",
+    "outage_picture",
+    "overview",
+    "worst_times",
+]
+
 _MOST_EPISODES = 10
 _HOURS = (1.0, 8.0)
 
@@ -51,8 +64,8 @@ def analyse(history: str, flow: str, hours: float, step_seconds: float, rpo_seco
         raise Refused(f"the history knows no flow {flow}; it knows {', '.join(known)}")
     span = span_of(files.flows, flow or known[0], hours=hours, step_seconds=step_seconds)
     more = (f"Other flows of this history: {', '.join(each for each in known if each != span.flow)}.",)
-    told = (*(more if len(known) > 1 else ()), *(f"Not read: {each}." for each in files.torn))
-    return Analysed(analysis.analyse(spark_session("lag analysis"), files, span), told, rpo_seconds)
+    messages = (*(more if len(known) > 1 else ()), *(f"Not read: {each}." for each in files.torn))
+    return Analysed(analysis.analyse(spark_session("lag analysis"), files, span), messages, rpo_seconds)
 
 
 def overview(analysed: Analysed) -> Sentences:

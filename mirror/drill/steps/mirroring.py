@@ -20,6 +20,16 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.waiting import Counted, wait_until
 
+__all__ = [
+    "STEP",
+    "conclude",
+    "run_steadily",
+    "show_lag",
+    "start_applications",
+    "start_replicator",
+    "wait_until_mirrored",
+]
+
 STEP = "mirror"
 
 _START_SECONDS = 300.0

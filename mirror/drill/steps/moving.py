@@ -29,6 +29,24 @@ from mirror.recovery.run import FAILBACK, FAILOVER, MIGRATION
 from mirror.recovery.step_facts import positions_of, rows_in
 from mirror.recovery.steps import StepResult
 
+__all__ = [
+    "CUT_OFF_FAILOVER",
+    "FAIL_BACK",
+    "MIGRATE",
+    "PLANNED_FAILOVER",
+    "UNPLANNED_FAILOVER",
+    "carry_out",
+    "conclude",
+    "groups_table",
+    "known",
+    "plan",
+    "planned_groups",
+    "planned_steps",
+    "positions_table",
+    "practise",
+    "steps_table",
+]
+
 UNPLANNED_FAILOVER, PLANNED_FAILOVER = "unplanned_failover", "planned_failover"
 CUT_OFF_FAILOVER, FAIL_BACK, MIGRATE = "cut_off_failover", "failback", "migration"
 
@@ -150,7 +168,9 @@ def positions_table(carried: Carried) -> pd.DataFrame:
 
 def conclude(used: FlowInUse, procedure: Procedure, carried: Carried) -> None:
     """Write the outcome: that of the procedure. What nobody has observed is UNKNOWN, with everything done."""
-    told = [f"{each.name}: {each.result.detail}" for each in carried.steps if each.result.verdict is not Verdict.PASS]
+    messages = [
+        f"{each.name}: {each.result.detail}" for each in carried.steps if each.result.verdict is not Verdict.PASS
+    ]
     directory = procedure.run.directory
     if carried.verdict is Verdict.PASS:
         if used.practice is not None:
@@ -166,7 +186,7 @@ def conclude(used: FlowInUse, procedure: Procedure, carried: Carried) -> None:
         "last_mirrored": [dict(each) for each in carried.positions],
     }
     passed = (f"{counted(len(carried.steps), 'step')} of the {procedure.procedure} passed",)
-    used.conclude(Outcome(used.step, carried.verdict, facts, tuple(told) or passed))
+    used.conclude(Outcome(used.step, carried.verdict, facts, tuple(messages) or passed))
 
 
 _EVIDENCE = {".json", ".jsonl"}
@@ -182,9 +202,9 @@ def _facts(procedure: Procedure) -> Factual:
 
 def _tell(step: StepResult) -> None:
     time = "proven" if step.was_proven else f"{step.seconds:.1f} s"
-    said = f"{step.result.verdict:>8}  {step.name} ({time}): {step.result.detail}"
+    message = f"{step.result.verdict:>8}  {step.name} ({time}): {step.result.detail}"
     # Jupyter breaks longer lines in the middle of words.
-    print(fill(said, _LINE, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False), flush=True)
+    print(fill(message, _LINE, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False), flush=True)
 
 
 def _started_where_they_belong(used: FlowInUse, stage: DrillStage) -> str:

@@ -15,6 +15,8 @@ from mirror.drill.runbook import Runbook
 from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import holder
 
+__all__ = ["notebooks", "practice_run"]
+
 
 def notebooks(runbooks: str = "") -> HTML:
     """Return a table of every runbook's notebooks in order, each a link, with its outcome in the run under way."""

@@ -12,6 +12,8 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.readiness import Readiness, judge, summed_up
 from mirror.recovery.readiness_reader import read_facts
 
+__all__ = ["STEP", "conclude", "differences", "review"]
+
 STEP = "readiness_review"
 
 

@@ -22,6 +22,19 @@ from mirror.recovery import rehearsal_rows
 from mirror.recovery.rehearsal import Rehearsal, rehearse
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 
+__all__ = [
+    "STEP",
+    "aftermath",
+    "carry_out",
+    "clusters",
+    "conclude",
+    "details",
+    "forecast",
+    "measured",
+    "plan",
+    "rights",
+]
+
 STEP = "test_failover"
 
 

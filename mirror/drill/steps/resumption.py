@@ -19,6 +19,8 @@ from mirror.recovery.journal_facts import JournalFacts
 from mirror.recovery.run import FAILOVER
 from mirror.waiting import wait_until
 
+__all__ = ["restore"]
+
 _LEAD_SECONDS = 120.0
 
 

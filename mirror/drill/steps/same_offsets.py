@@ -33,6 +33,20 @@ from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.waiting import Counted, wait_until
 
+__all__ = [
+    "copy",
+    "cost",
+    "end",
+    "lose_source",
+    "offsets_table",
+    "picture",
+    "prepare",
+    "read_on",
+    "read_some",
+    "rights",
+    "settings_said",
+]
+
 _SOURCE, _TARGET, _TOPIC = "east", "west", "orders"
 _COPY_SECONDS = 300.0
 

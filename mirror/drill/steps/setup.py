@@ -16,6 +16,8 @@ from mirror.lab import clusters as lab_clusters
 from mirror.lab import mm2, spark_cluster
 from mirror.model.verdict import Verdict
 
+__all__ = ["STEP", "conclude", "create_topics", "start_clusters", "start_spark", "write_properties"]
+
 STEP = "setup"
 
 _PROPERTIES = """\

@@ -32,6 +32,8 @@ from mirror.model.flow import Flow
 from mirror.proof.service import ask
 from mirror.waiting import Counted, wait_until
 
+__all__ = ["DrillStage"]
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -17,6 +17,8 @@ from mirror.proof.comparison import Equivalence
 from mirror.proof.left_out import unchecked
 from mirror.recovery.verify import verify_flow
 
+__all__ = ["STEP", "compare", "conclude", "seed_loss", "table"]
+
 STEP = "verify"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
+__all__ = ["Headers", "SourceRecord"]
+
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 

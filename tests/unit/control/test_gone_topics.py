@@ -139,7 +139,7 @@ def test_what_is_on_record_of_a_topic_gone_from_both_clusters_for_an_hour_is_dro
     assert {copy.topic for copy, _ in known.foreign} == {"east.bills"}
     assert {copy.topic for _, copy in known.placements} == {"east.bills"}
     assert {copy.topic for copy in known.checkpointed} == {"east.bills"}
-    assert (known.writers, len(known.unread)) == ({7}, 1)
+    assert (known.writers, len(known.not_understood)) == ({7}, 1)
     assert world.forgotten == {ORDERS}
 
 

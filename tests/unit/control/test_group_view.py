@@ -15,7 +15,7 @@ from mirror import cli
 from mirror.commands import observation
 from mirror.control.checkpoints import last_checkpoints
 from mirror.control.group_view import GroupView, TranslatedPosition, translate_again
-from mirror.control.untold_positions import unread
+from mirror.control.unknown_positions import unknown_positions
 from mirror.kafka.answers import Found
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster_model import GroupPosition
@@ -31,7 +31,7 @@ NOT_TOLD = GroupView((), None, ("group billing on A: not authorized",))
 
 def test_groups_and_partitions_that_are_not_told_are_named_with_the_reason() -> None:
     told = Found({TopicPartition("orders", 0): GroupPosition(5)}, {ORDERS: "unstable"})
-    assert unread(Found({"shipping": told}, {"billing": "not authorized"}), "east") == (
+    assert unknown_positions(Found({"shipping": told}, {"billing": "not authorized"}), "east") == (
         "group billing on east: not authorized",
         "group shipping on east, orders-3: unstable",
     )

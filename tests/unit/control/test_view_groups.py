@@ -145,7 +145,7 @@ def test_every_group_of_consumers_that_the_flow_takes_is_shown_where_it_goes_on(
     world.unread = {"audit": "not authorized"}
     view = world.view(flow_settings("topics = orders", "groups.exclude = console-.*"))
     assert rows(view) == [("billing", "east.orders", 40, 1040, "note"), ("shipping", "east.orders", 50, 1050, "")]
-    assert (view.source_problem, view.unread) == (None, ("group audit on east: not authorized",))
+    assert (view.source_problem, view.unknown_positions) == (None, ("group audit on east: not authorized",))
     assert [row[0] for row in rows(world.view(pattern="bill.*"))] == ["billing"] * 2
     assert rows(world.view(pattern="bill")) == []
 
@@ -187,7 +187,7 @@ def test_where_the_source_is_not_asked_or_does_not_answer_the_checkpoints_tell(w
     told = [("billing", "east.bills", 7, 8, ""), ("billing", "east.orders", 40, 1040, "note")]
     not_asked = world.view(ask_source=False)
     assert rows(not_asked) == [("audit", "east.orders", 20, 1020, ""), *told]
-    assert (not_asked.source_problem, not_asked.unread) == ("it was not asked", ())
+    assert (not_asked.source_problem, not_asked.unknown_positions) == ("it was not asked", ())
     assert rows(world.view(pattern="bill.*", ask_source=False)) == told
     assert rows(world.view(pattern="bill", ask_source=False)) == [], "the whole id is to match"
     assert [row[3] for row in rows(world.view())] == [1090], "the source was asked"

@@ -1,4 +1,4 @@
-"""The epoch channel that ends an epoch: every task hears it, wherever and whenever it listens, and hears when the driver is gone."""
+"""The epoch channel that ends an epoch: every task gets the signal, wherever and whenever it listens, and notices when the driver is gone."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def heard_by(listener: EpochChannelListener) -> Signal:
     )
 
 
-def test_nothing_is_heard_until_it_rings(epoch_channel: EpochChannel, listen: Listen) -> None:
+def test_there_is_no_signal_until_the_epoch_is_to_end(epoch_channel: EpochChannel, listen: Listen) -> None:
     listener = listen(epoch_channel)
     assert listener.signal() is Signal.NOTHING
     epoch_channel.end_epoch()
@@ -69,13 +69,13 @@ def test_who_comes_late_hears_it_all_the_same(epoch_channel: EpochChannel, liste
     assert heard_by(listen(epoch_channel)) is Signal.END
 
 
-def test_a_task_that_ends_rings_for_the_others(epoch_channel: EpochChannel, listen: Listen) -> None:
+def test_a_task_that_ends_ends_the_epoch_of_the_others(epoch_channel: EpochChannel, listen: Listen) -> None:
     first, second = listen(epoch_channel), listen(epoch_channel)
     first.close()
     assert heard_by(second) is Signal.END
 
 
-def test_a_driver_that_is_gone_is_not_a_ring(listen: Listen) -> None:
+def test_a_driver_that_is_gone_is_no_signal_to_end(listen: Listen) -> None:
     epoch_channel = EpochChannel("127.0.0.1")
     listener = listen(epoch_channel)
     epoch_channel.close()
@@ -150,7 +150,7 @@ def test_what_a_task_says_is_heard_and_it_knows_when_that_has_gone_out() -> None
 
 
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n", b"\n", b"\x16\x03\x01\n", b"5.5\n", b"[[1]]\n"])
-def test_a_stranger_is_hung_up_on_and_the_bell_rings_on(
+def test_an_unknown_client_is_disconnected_and_the_epoch_channel_goes_on(
     epoch_channel: EpochChannel, listen: Listen, said: bytes
 ) -> None:
     listener = listen(epoch_channel)
@@ -162,13 +162,13 @@ def test_a_stranger_is_hung_up_on_and_the_bell_rings_on(
     listen(epoch_channel)
 
 
-def test_who_rings_waits_for_nobody_even_if_the_bell_is_busy() -> None:
-    """Who rings may hold the very lock that the epoch channel's thread needs to take in what a task has told."""
+def test_who_ends_the_epoch_waits_for_nobody_even_if_the_channel_is_busy() -> None:
+    """Who ends the epoch may hold the very lock that the epoch channel's thread needs to take in what a task has told."""
     is_told, may_go_on = threading.Event(), threading.Event()
 
     def take_in(_: Troubles) -> None:
         is_told.set()
-        wait_until(may_go_on.is_set, "the ringing to be over", timeout_seconds=60)
+        wait_until(may_go_on.is_set, "the end to be told", timeout_seconds=60)
 
     with (
         EpochChannel("127.0.0.1", take_in) as epoch_channel,
@@ -181,10 +181,10 @@ def test_who_rings_waits_for_nobody_even_if_the_bell_is_busy() -> None:
             for _ in range(5_000):
                 epoch_channel.end_epoch()
 
-        ringing = threading.Thread(target=end_epoch, daemon=True)
-        ringing.start()
-        ringing.join(20)
-        is_stuck = ringing.is_alive()
+        ending = threading.Thread(target=end_epoch, daemon=True)
+        ending.start()
+        ending.join(20)
+        is_stuck = ending.is_alive()
         may_go_on.set()
         assert not is_stuck
 
@@ -229,12 +229,12 @@ def test_who_does_not_listen_otherwise_hears_the_last_answer_before_it_writes(mo
         EpochChannel("127.0.0.1", write_seconds=lambda: seconds[0]) as epoch_channel,
         closing(EpochChannelListener(epoch_channel.address)) as task,
     ):
-        task.require_heard()
+        task.require_answer()
         seconds[0] = 0.0
         wait_until(lambda: task.signal() is Signal.NOTHING and not task.may_write, "another one", timeout_seconds=5)
         monkeypatch.setattr("mirror.copier.epoch_channel._LAPSE_SECONDS", 0.1)
         with pytest.raises(ConnectionFailed, match="nothing is written"):
-            task.require_heard()
+            task.require_answer()
 
 
 def test_answers_that_nobody_has_listened_to_are_heard_at_once() -> None:
@@ -292,12 +292,12 @@ def test_it_is_alone_when_the_last_task_has_ended(epoch_channel: EpochChannel, l
 def test_who_is_not_heard_of_is_the_most_silent_task_or_all_before_the_first_has_begun(
     epoch_channel: EpochChannel, listen: Listen
 ) -> None:
-    wait_until(lambda: epoch_channel.unheard() > 0.1, "nobody to be heard of", timeout_seconds=5)
+    wait_until(lambda: epoch_channel.silent_seconds() > 0.1, "nobody to be heard of", timeout_seconds=5)
     listen(epoch_channel)
     with socket.create_connection(epoch_channel.address):
         wait_until(lambda: epoch_channel.listeners == 2, "both to listen", timeout_seconds=5)
-        wait_until(lambda: epoch_channel.unheard() > 0.1, "the silence of one of two", timeout_seconds=5)
-    wait_until(lambda: epoch_channel.unheard() < 0.1, "the silent one to be gone", timeout_seconds=60)
+        wait_until(lambda: epoch_channel.silent_seconds() > 0.1, "the silence of one of two", timeout_seconds=5)
+    wait_until(lambda: epoch_channel.silent_seconds() < 0.1, "the silent one to be gone", timeout_seconds=60)
 
 
 def test_an_epoch_is_over_at_once_when_some_of_its_tasks_find_no_core(

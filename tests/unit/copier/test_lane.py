@@ -567,9 +567,9 @@ def test_what_others_wrote_into_the_copy_is_passed_by_and_what_is_copied_next_st
     send_all(lane, 0)
     lane.unrecorded()
     lane.recorded()
-    lane.pass_by_others(2)
+    lane.pass_by_foreign(2)
     assert not lane.is_dirty
-    lane.pass_by_others(50)
+    lane.pass_by_foreign(50)
     assert lane.is_dirty
     handover = lane.result().handover
     assert handover is not None

@@ -49,10 +49,10 @@ def test_what_others_write_is_told_of_a_watched_copy_and_before_the_first_batch_
     """Late requests of an engine before arrive then; outside of transactions one record is one too many."""
     lane = lane_of(is_watched=is_watched, sequence=sequence)
     copy(lane, 12, 13, 17)
-    assert lane.result().others == found
+    assert lane.result().foreign == found
     alone = lane_of(is_watched=True, sequence=sequence)
     copy(alone, 10, 11, 13)
-    assert alone.result().others == ((12, 13),)
+    assert alone.result().foreign == ((12, 13),)
 
 
 def test_a_partition_without_a_batch_in_a_transaction_gets_no_marker_of_it() -> None:
@@ -68,14 +68,14 @@ def test_a_partition_without_a_batch_in_a_transaction_gets_no_marker_of_it() -> 
 
 def test_what_is_passed_by_is_told_once() -> None:
     lane = lane_of(is_watched=True, sequence=5)
-    lane.pass_by_others(20)
-    assert lane.result().others == ((10, 20),), "also if nothing more is copied"
+    lane.pass_by_foreign(20)
+    assert lane.result().foreign == ((10, 20),), "also if nothing more is copied"
     copy(lane, 20)
-    assert lane.result().others == ((10, 20),)
+    assert lane.result().foreign == ((10, 20),)
     unwatched = lane_of(is_watched=False, sequence=5)
-    unwatched.pass_by_others(20)
+    unwatched.pass_by_foreign(20)
     copy(unwatched, 20)
-    assert unwatched.result().others == ()
+    assert unwatched.result().foreign == ()
 
 
 def refused(lane: Lane, code: int, message: str = "") -> Lane:

@@ -200,14 +200,14 @@ def test_a_ring_ends_it_at_once_with_all_that_was_fetched_copied_and_recorded(co
     assert (result.handover.clean, result.handover.is_recorded, copying.recorded()) == (True, True, 2)
 
 
-def test_what_has_come_in_when_it_rings_goes_out_all_the_same(copying: Copying) -> None:
+def test_what_has_come_in_when_the_epoch_is_to_end_goes_out_all_the_same(copying: Copying) -> None:
     copying.begin()
 
-    def write_and_ring() -> None:
+    def write_and_end_epoch() -> None:
         copying.source().write(b"1")
         copying.driver.say(Signal.END)
 
-    copying.world.after(0.2, write_and_ring)
+    copying.world.after(0.2, write_and_end_epoch)
     copying.epoch(60.0)
     assert (copying.copy().values(), copying.recorded()) == ([b"0", b"1"], 2)
 
@@ -237,7 +237,9 @@ def test_a_ring_while_a_batch_is_unanswered_waits_for_the_answer(copying: Copyin
     assert (result.handover.clean, result.may_arrive_late, copying.recorded()) == (True, False, 2)
 
 
-def test_what_was_fetched_and_not_sent_when_it_rings_is_dropped_and_read_by_the_next_epoch(copying: Copying) -> None:
+def test_what_was_fetched_and_not_sent_when_the_epoch_is_to_end_is_dropped_and_read_by_the_next_epoch(
+    copying: Copying,
+) -> None:
     copying.begin()
     copying.writes_as(8)
     copying.copy().hold()

@@ -250,7 +250,7 @@ def test_what_others_have_written_before_the_first_acknowledgement_is_told(copyi
     copying.copy().write(b"of somebody else")
     copying.source().write(b"1")
     result = copying.epoch()[ORDERS]
-    assert result.others == ((1, 2),)
+    assert result.foreign == ((1, 2),)
     assert result.handover is not None
     assert (stands(result), result.handover.position.downstream) == ((2, True), 3)
 

@@ -251,7 +251,9 @@ def test_a_partition_that_does_not_answer_is_not_waited_for_for_ever(exact: Copy
     assert exact.copy(PAID).committed() == [b"1"]
 
 
-def test_what_is_unsure_when_it_rings_is_sent_again_so_that_the_transaction_can_be_committed(exact: Copying) -> None:
+def test_what_is_unsure_when_the_epoch_is_to_end_is_sent_again_so_that_the_transaction_can_be_committed(
+    exact: Copying,
+) -> None:
     assert exact.flow.slot is not None
     exact.told(slot=replace(exact.flow.slot, patience_seconds=10.0))
     exact.copy().refuse(TIMED_OUT)
@@ -315,10 +317,10 @@ def test_the_markers_of_commits_are_no_others(exact: Copying) -> None:
     for number in range(1, 5):
         exact.world.after(0.3 * number, partial(exact.source().write, b"%d" % number))
     result = exact.epoch(2.0)[ORDERS]
-    assert result.others == ()
+    assert result.foreign == ()
     exact.copy().write(b"of somebody else")
     exact.source().write(b"5")
-    assert len(exact.epoch(1.0)[ORDERS].others) == 1
+    assert len(exact.epoch(1.0)[ORDERS].foreign) == 1
 
 
 def test_mm2s_positions_are_part_of_the_transaction(exact: Copying) -> None:

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from mirror.copier import hole_filling
+from mirror.copier.append_point import AppendPoint
 from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.markers import Markers
 from mirror.copier.same_lane import Hole
-from mirror.copier.same_offsets import Moved, SameOffsetsCopy, Unexpected
-from mirror.copier.standing import Standing
+from mirror.copier.same_offsets import ForeignWrite, Moved, SameOffsetsCopy
 from mirror.copier.work import FlowWork
 from mirror.kafka import codes, partition_state
 from mirror.kafka.answers import PartitionAnswers
@@ -76,7 +76,7 @@ def copy(target: Target) -> SameOffsetsCopy:
         (51, True, Moved),
         # Of an engine that was killed, perhaps; or somebody's record beside the marker.
         (102, True, Moved),
-        (102, False, Unexpected),
+        (102, False, ForeignWrite),
     ],
 )
 def test_a_marker_that_is_not_where_it_was_to_be_fills_nothing(
@@ -93,7 +93,7 @@ def test_a_marker_that_is_not_where_it_was_to_be_fills_nothing(
         (110, 0, None),
         # All are there, and the copy is shorter than that: it was cut off before.
         (60, 0, Moved),
-        (111, 0, Unexpected),
+        (111, 0, ForeignWrite),
         # Not certain; whoever looks again sees how many.
         (105, codes.DUPLICATE_SEQUENCE, BrokerRefused),
         (110, codes.DUPLICATE_SEQUENCE, None),
@@ -119,7 +119,7 @@ def test_the_latest_epoch_of_the_coordinator_is_taken_from_the_markers_of_its_pr
         assert (copy.place.copy.marker_epoch, markers.coordinator_epoch) == (2, coordinator_epoch)
 
 
-@pytest.mark.parametrize(("end", "why"), [(110, None), (100, Unexpected), (50, Moved)])
+@pytest.mark.parametrize(("end", "why"), [(110, None), (100, ForeignWrite), (50, Moved)])
 def test_a_refused_sequence_says_that_more_is_there_or_less(
     copy: SameOffsetsCopy, target: Target, end: int, why: type[Exception] | None
 ) -> None:
@@ -153,7 +153,7 @@ def test_what_lies_where_a_hole_is_to_be_filled_is_not_taken_for_what_fills_it(
     work = cast(FlowWork, SimpleNamespace(flow=FLOW, target_client={}))
     target.end = end
     filler = HoleFiller(work, lambda: None)
-    (found,) = filler.fill([Hole(ORDERS, Standing(100, 0, is_compacted=False), 101)]).values()
+    (found,) = filler.fill([Hole(ORDERS, AppendPoint(100, 0, is_compacted=False), 101)]).values()
     assert isinstance(found, Moved)
     assert str(found) == f"{ORDERS} ends at {end}, and not at 100: what lies there is looked up"
 
@@ -161,6 +161,6 @@ def test_what_lies_where_a_hole_is_to_be_filled_is_not_taken_for_what_fills_it(
 def _raised(call: Callable[[], Any]) -> type[BaseException] | None:
     try:
         call()
-    except (Moved, Unexpected, BrokerRefused) as problem:
+    except (Moved, ForeignWrite, BrokerRefused) as problem:
         return type(problem)
     return None

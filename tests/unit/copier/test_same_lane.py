@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.copier.append_point import AppendPoint
 from mirror.copier.same_lane import SameOffsetsLane
-from mirror.copier.same_offsets import Moved, Unexpected
-from mirror.copier.standing import Standing
+from mirror.copier.same_offsets import ForeignWrite, Moved
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Record
@@ -28,8 +28,8 @@ OURS = producer_of(FLOW)
 def lane_at(end: int, *, is_compacted: bool = False, begins_at: int = -1, limit: int = 1_000) -> SameOffsetsLane:
     position = Position(max(end, begins_at), end, max(begins_at, 0), True, same_offsets=True)
     work = PartitionWork(FLOW, SOURCE, TARGET, "id", None, pad_limit=limit)
-    standing = Standing(end, end, is_compacted=is_compacted, begins_at=begins_at)
-    return SameOffsetsLane(work, Handover(position, (), clean=True), OURS, standing, None)
+    append_point = AppendPoint(end, end, is_compacted=is_compacted, begins_at=begins_at)
+    return SameOffsetsLane(work, Handover(position, (), clean=True), OURS, append_point, None)
 
 
 class Copy:
@@ -37,7 +37,7 @@ class Copy:
 
     def __init__(self, lane: SameOffsetsLane) -> None:
         self.lane = lane
-        self.end, self.sequence = lane.standing.end, lane.standing.sequence
+        self.end, self.sequence = lane.append_point.end, lane.append_point.sequence
         self.records: list[Record] = []
 
     def take_all(self, most: int) -> None:
@@ -60,13 +60,13 @@ class Copy:
         hole = self.lane.hole
         if hole is None:
             return False
-        assert hole.standing.end == self.end < hole.until
+        assert hole.append_point.end == self.end < hole.until
         count = min(most, hole.until - self.end)
         self.end += count
         # Tombstones are records of the producer, markers are not.
-        self.sequence += count if hole.standing.is_compacted else 0
-        begins_at = -1 if self.end >= hole.standing.begins_at else hole.standing.begins_at
-        self.lane.filled(hole, replace(hole.standing, end=self.end, sequence=self.sequence, begins_at=begins_at))
+        self.sequence += count if hole.append_point.is_compacted else 0
+        begins_at = -1 if self.end >= hole.append_point.begins_at else hole.append_point.begins_at
+        self.lane.filled(hole, replace(hole.append_point, end=self.end, sequence=self.sequence, begins_at=begins_at))
         return True
 
 
@@ -144,7 +144,7 @@ def test_a_hole_longer_than_the_limit_stops_the_partition_by_name() -> None:
 def test_a_hole_that_is_not_filled_is_a_trouble_and_what_is_not_in_its_place_stops(stops: bool) -> None:
     lane = lane_at(4)
     take(lane, dense([record(6)]))
-    lane.not_filled(Unexpected("somebody else") if stops else ConnectionFailed("no coordinator"))
+    lane.not_filled(ForeignWrite("somebody else") if stops else ConnectionFailed("no coordinator"))
     assert (lane.stopped, lane.why_troubled) == (("somebody else", None) if stops else (None, "no coordinator"))
     assert (lane.hole is None) is stops
 
@@ -174,7 +174,7 @@ def test_nothing_is_filled_while_a_batch_is_on_its_way() -> None:
     lane.stream.answered(0, 4, "")
     hole = lane.hole
     assert hole is not None
-    assert (hole.standing.end, hole.until) == (5, 8)
+    assert (hole.append_point.end, hole.until) == (5, 8)
 
 
 def test_a_copy_that_is_found_behind_the_hole_that_was_to_be_filled_is_looked_up() -> None:
@@ -183,12 +183,12 @@ def test_a_copy_that_is_found_behind_the_hole_that_was_to_be_filled_is_looked_up
         take(lane, dense([record(6)]))
         hole = lane.hole
         assert hole is not None
-        lane.filled(hole, replace(hole.standing, end=end))
+        lane.filled(hole, replace(hole.append_point, end=end))
         assert lane.is_lost is is_lost
 
 
 def test_one_record_of_somebody_else_at_the_end_of_the_copy_stops_it() -> None:
     for end, is_stopped in ((4, False), (5, True)):
         lane = lane_at(4)
-        lane.pass_by_others(end)
+        lane.pass_by_foreign(end)
         assert (lane.stopped is not None) is is_stopped

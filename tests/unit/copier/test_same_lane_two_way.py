@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.copier.append_point import AppendPoint
 from mirror.copier.same_lane import Hole, SameOffsetsLane
-from mirror.copier.standing import Standing
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
@@ -27,7 +27,7 @@ THEIRS = producer_of(BACK)
 def lane_of(flow: Flow, at: int = 0, *, is_two_way: bool = True) -> SameOffsetsLane:
     position = Position(at, at, 0, True, same_offsets=True)
     work = PartitionWork(flow, TOPIC, TOPIC, "id", None, pad_limit=1_000, is_two_way=is_two_way)
-    return SameOffsetsLane(work, Handover(position, (), clean=True), producer_of(flow), Standing(at, 0, False), None)
+    return SameOffsetsLane(work, Handover(position, (), clean=True), producer_of(flow), AppendPoint(at, 0, False), None)
 
 
 def batch_of(first: int, count: int, producer: Producer = PLAIN) -> Batch:
@@ -53,7 +53,7 @@ def test_what_the_flow_back_has_copied_is_passed_by_and_mapped() -> None:
     take(lane, batch_of(0, 5, THEIRS))
     look(lane, 5)
     assert lane.stream.is_idle
-    assert (lane.upstream, lane.standing.end, lane.stopped) == (5, 5, None)
+    assert (lane.upstream, lane.append_point.end, lane.stopped) == (5, 5, None)
     assert lane.result().handover is not None
     assert [tuple(run) for run in lane.result().handover.runs] == [(0, 0, 5)]  # type: ignore[union-attr]
 
@@ -75,7 +75,7 @@ def test_what_was_copied_back_since_the_end_was_asked_for_waits_for_the_next_ans
     assert not lane.stream.can_send(float("inf"))
     look(lane, 6)
     assert lane.stream.is_idle
-    assert lane.standing.end == 6
+    assert lane.append_point.end == 6
 
 
 def appended(lane: SameOffsetsLane, at: int) -> Header:
@@ -142,10 +142,10 @@ def test_a_copy_that_is_ahead_waits_for_its_records_to_be_copied_back() -> None:
     lane = lane_of(THERE)
     take(lane, batch_of(0, 2, THEIRS))
     look(lane, 9)
-    assert (lane.standing.end, lane.stopped, lane.wants_look) == (2, None, False)
+    assert (lane.append_point.end, lane.stopped, lane.wants_look) == (2, None, False)
     take(lane, batch_of(2, 7, THEIRS))
     look(lane, 9)
-    assert (lane.standing.end, lane.stopped, lane.wants_look) == (9, None, False)
+    assert (lane.append_point.end, lane.stopped, lane.wants_look) == (9, None, False)
 
 
 @pytest.mark.parametrize(("is_two_way", "stops"), [(True, False), (False, True)])
@@ -153,7 +153,7 @@ def test_a_copy_that_grows_while_nothing_is_copied_is_somebody_else_s_only_one_w
     is_two_way: bool, stops: bool
 ) -> None:
     lane = lane_of(THERE, 10, is_two_way=is_two_way)
-    lane.pass_by_others(13)
+    lane.pass_by_foreign(13)
     assert (lane.stopped is not None) == stops
 
 
@@ -179,8 +179,8 @@ def test_where_the_copy_ends_while_a_hole_is_filled_says_nothing_and_is_asked_ag
     take(lane, batch_of(2, 1))
     assert (lane.wants_look, lane.is_idle) == (False, False)
     lane.looked(2)
-    assert (lane.standing.end, lane.stopped, lane.stream.can_send(float("inf"))) == (1, None, False)
-    lane.filled(hole, Standing(2, 1, False))
+    assert (lane.append_point.end, lane.stopped, lane.stream.can_send(float("inf"))) == (1, None, False)
+    lane.filled(hole, AppendPoint(2, 1, False))
     lane.looked(2)
     assert not lane.stream.can_send(float("inf"))
     look(lane, 2)
@@ -245,7 +245,7 @@ class Pair:
             lane.stream.answered(0, base, "")
         elif what == "fill" and at not in self.filling and (hole := lane.hole) is not None and lane.may_fill(hole):
             # The first look of who fills tells whether there is anything to be filled.
-            assert copy.end == hole.standing.end
+            assert copy.end == hole.append_point.end
             self.filling[at] = hole
             lane.being_filled()
         elif what == "marker arrives" and at in self.filling and copy.end < self.filling[at].until:
@@ -253,7 +253,7 @@ class Pair:
         elif what == "filled" and at in self.filling and copy.end >= self.filling[at].until:
             hole = self.filling.pop(at)
             assert copy.end == hole.until
-            lane.filled(hole, Standing(copy.end, hole.standing.sequence, False))
+            lane.filled(hole, AppendPoint(copy.end, hole.append_point.sequence, False))
         elif what == "switch" and self.topics["east"].end == self.topics["west"].end:
             self.active = lane.work.flow.target
         assert (lane.stopped, lane.is_lost) == (None, False)
@@ -289,4 +289,4 @@ def test_both_topics_have_every_record_once_at_the_same_offset_however_the_two_f
     assert [(each.offset, each.key, each.value) for each in east.records] == expected
     assert [(each.offset, each.key, each.value) for each in west.records] == expected
     assert east.end == west.end
-    assert [lane.standing.end for lane in pair.lanes.values()] == [east.end, west.end]
+    assert [lane.append_point.end for lane in pair.lanes.values()] == [east.end, west.end]

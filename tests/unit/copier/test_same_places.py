@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from mirror.copier import same_places
-from mirror.copier.placing import Bearings
+from mirror.copier.append_point import AppendPoint
+from mirror.copier.placing import LogHistory
 from mirror.copier.resume import Ends, NotYet, Refused
-from mirror.copier.standing import Standing
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka.channel import Channel
 from mirror.model.flow import Flow
@@ -76,8 +76,8 @@ def test_a_copy_that_is_longer_than_its_source_is_waited_for_while_it_may_be_the
         work,
         Handover(on_record, (), clean=True),
         ends,
-        Standing(10, 0, is_compacted=False),
-        cast(Bearings, SimpleNamespace(divergence=lambda *_: None)),
+        AppendPoint(10, 0, is_compacted=False),
+        cast(LogHistory, SimpleNamespace(divergence=lambda *_: None)),
         cast(Channel, None),
         cast(Channel, None),
     )

@@ -192,7 +192,7 @@ def test_records_of_nobody_known_are_passed_over_only_where_others_may_write(is_
     if is_shared:
         assert_exact(world, found, 9)
         assert isinstance(found, Found)
-        assert found.others == 1
+        assert found.foreign == 1
     else:
         assert isinstance(found, Unclear)
         assert "from offset 6 of the target" in found.reason
@@ -339,7 +339,7 @@ def test_where_nobody_else_should_write_only_another_kind_of_producer_is_another
     if is_known:
         assert_exact(world, found, 6)
         assert isinstance(found, Found)
-        assert found.others == 1
+        assert found.foreign == 1
     else:
         assert isinstance(found, Unclear)
 
@@ -379,7 +379,7 @@ def test_a_hole_explains_as_many_records_as_it_is_wide_in_however_many_batches()
     alone = [([each], IDEMPOTENT) for each in (record(3), record(4), record(5))]
     found = holed([(begin, IDEMPOTENT), *alone])
     assert isinstance(found, Found)
-    assert (found.upstream, found.gone, found.others) == (6, 2, 0)
+    assert (found.upstream, found.gone, found.foreign) == (6, 2, 0)
     again = [([each], IDEMPOTENT) for each in (record(3), record(4), record(44), record(5))]
     assert isinstance(holed([(begin, IDEMPOTENT), *again]), Unclear)
 
@@ -389,7 +389,7 @@ def test_what_another_may_have_written_is_no_record_that_the_source_has_lost() -
     begin = [record(0), record(1), record(2)]
     found = holed([(begin, IDEMPOTENT), ([record(77)], FOREIGN), ([record(each) for each in (3, 4, 5)], IDEMPOTENT)])
     assert isinstance(found, Found)
-    assert (found.upstream, found.gone, found.others) == (6, 2, 1)
+    assert (found.upstream, found.gone, found.foreign) == (6, 2, 1)
 
 
 def test_a_record_with_another_time_is_no_copy_unless_the_source_has_none() -> None:
@@ -482,7 +482,7 @@ def test_a_life_that_ended_before_it_was_as_far_as_the_one_before_is_followed_by
     assert_exact(world, found, 8)
     assert isinstance(found, Found)
     assert found.runs == (Run(0, 0, 6), Run(6, 8, 2))
-    assert (found.records, found.doubled, found.others) == (10, 2, 0)
+    assert (found.records, found.doubled, found.foreign) == (10, 2, 0)
 
 
 def test_what_can_be_a_copy_of_several_earlier_records_is_taken_for_the_latest() -> None:
@@ -536,13 +536,13 @@ def test_a_hole_of_the_source_explains_as_many_records_of_the_target_as_it_is_wi
     world.append([record(100 + number) for number in range(gone)] + kept, PLAIN)
     found = followed(world)
     assert isinstance(found, Found)
-    assert (found.gone, found.records, found.others) == ((3, 3, 0) if is_clear else (0, 0, 7))
+    assert (found.gone, found.records, found.foreign) == ((3, 3, 0) if is_clear else (0, 0, 7))
 
 
 def test_one_record_that_is_the_first_of_the_source_is_no_strangers() -> None:
     found = followed(copied([record(offset) for offset in range(3)], (0, 1)))
     assert isinstance(found, Found)
-    assert (found.upstream, found.records, found.others) == (1, 1, 0)
+    assert (found.upstream, found.records, found.foreign) == (1, 1, 0)
 
 
 def test_how_many_records_were_looked_at_is_told_on_the_way() -> None:

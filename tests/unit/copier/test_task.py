@@ -299,7 +299,7 @@ def test_a_ring_while_it_is_found_out_is_not_waited_with_for_long(copying: Copyi
     assert copying.took == pytest.approx(2.0, abs=0.3)
 
 
-def test_what_was_found_out_when_it_rings_is_written_down_before_it_is_handed_over(copying: Copying) -> None:
+def test_what_was_found_out_when_the_epoch_is_to_end_is_written_down_before_it_is_handed_over(copying: Copying) -> None:
     copying.west.latency_seconds = copying.east.latency_seconds = 0.1
     copying.world.after(0.3, lambda: copying.driver.say(Signal.END))
     result = copying.epoch(60.0)[ORDERS]

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from mirror.copier.epoch_channel import Signal
-from mirror.copier.work import GapPolicy, Handover, OthersUntil
+from mirror.copier.work import ForeignUntil, GapPolicy, Handover
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer, Record
 from mirror.kafka.connection import Connection
@@ -242,8 +242,8 @@ def test_a_settled_position_needs_no_match(copying: Copying) -> None:
 def others_wrote(copying: Copying, handover: Handover, offset: int = 4) -> None:
     """Begin again behind a position where the target said that others alone had written up to an offset."""
     copying.copy().write(b"theirs", b"theirs", b"theirs")
-    said = OthersUntil(offset, copying.copy().leader_epoch)
-    copying.handovers[ORDERS] = replace(handover, clean=False, others_until=said)
+    said = ForeignUntil(offset, copying.copy().leader_epoch)
+    copying.handovers[ORDERS] = replace(handover, clean=False, foreign_until=said)
     copying.copy().reads.clear()
 
 
@@ -255,7 +255,7 @@ def test_where_others_alone_have_written_nothing_is_read(copying: Copying) -> No
     assert copying.copy().reads == []
     assert both_positions(result) == (2, 5, True)
     assert result.handover is not None
-    assert result.handover.others_until is None, "what is written from now on is its own"
+    assert result.handover.foreign_until is None, "what is written from now on is its own"
 
 
 def test_what_arrived_behind_that_is_matched(copying: Copying) -> None:
@@ -298,8 +298,8 @@ def test_all_is_read_where_what_the_target_said_may_be_past(copying: Copying, be
         copying.copy().write(b"another", b"another", b"another", b"another")
     if becomes == "forked":
         # What it led with before that leader it has kept, and goes on with.
-        said = OthersUntil(4, copying.copy().leader_epoch + 1)
-        copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], others_until=said)
+        said = ForeignUntil(4, copying.copy().leader_epoch + 1)
+        copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], foreign_until=said)
     if becomes == "synced":
         copying.works[ORDERS] = {"mm2": Mm2Trace(2, ((Pair(0, 0),),))}
     copying.epoch()
@@ -537,7 +537,7 @@ def test_where_none_of_what_was_removed_was_the_flows_nothing_is_told(copying: C
     if told_by == "position":
         handover = replace(handover, position=replace(handover.position, settled=True))
     if told_by == "target":
-        handover = replace(handover, others_until=OthersUntil(3, copying.copy().leader_epoch))
+        handover = replace(handover, foreign_until=ForeignUntil(3, copying.copy().leader_epoch))
     copying.handovers[ORDERS] = handover
     if told_by != "source":
         copying.source().write(b"1")

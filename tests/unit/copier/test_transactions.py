@@ -874,7 +874,7 @@ def test_the_marker_of_a_commit_is_nobodys_record(*, is_marker_next: bool) -> No
     target.logs[TARGETS[0]] = list(dense([record(0)])[:1])
     target.take(0, 0)
     target.commit()
-    assert inside.result().others == (() if is_marker_next else ((0, 1),))
+    assert inside.result().foreign == (() if is_marker_next else ((0, 1),))
     handover = inside.result().handover
     assert handover is not None
     assert handover.is_marker_next, "behind what was committed now"
@@ -882,7 +882,7 @@ def test_the_marker_of_a_commit_is_nobodys_record(*, is_marker_next: bool) -> No
     lane.take(frame, part, read_committed=False)
     lane.stream.take()
     lane.stream.answered(0, 1, "")
-    assert lane.result().others == ((0, 1),), "without transactions there is none"
+    assert lane.result().foreign == ((0, 1),), "without transactions there is none"
 
 
 # A turn takes so long, in seconds.

@@ -10,7 +10,7 @@ from typing import Any, cast
 import kafka.errors
 import pytest
 
-from mirror.copier.work import OthersUntil
+from mirror.copier.work import ForeignUntil
 from mirror.engine import flow_producers, known_producers
 from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.answers import PartitionAnswers
@@ -148,8 +148,8 @@ def test_nothing_of_the_flow_lies_behind_a_position_where_the_leader_knows_its_l
     monkeypatch.setattr(flow_producers.partition_state, "active_producers", active_producers)
     behind = Position(10, 10, 0, True, next_batch=expected)
     at_end = Position(10, 20, 0, True, next_batch=expected)
-    found = held.others_until({FINE: behind, KNOWS: at_end, BUSY: replace(behind, next_batch=None)}, writers)
-    assert found == ({FINE: OthersUntil(20, 3)} if is_known else {})
+    found = held.foreign_until({FINE: behind, KNOWS: at_end, BUSY: replace(behind, next_batch=None)}, writers)
+    assert found == ({FINE: ForeignUntil(20, 3)} if is_known else {})
 
 
 def test_as_whom_it_was_written_until_an_engine_took_the_next_epoch_is_what_counts(
@@ -160,10 +160,10 @@ def test_as_whom_it_was_written_until_an_engine_took_the_next_epoch_is_what_coun
         flow_producers.partition_state, "active_producers", lambda *_: PartitionAnswers({FINE: (UP_TO_THEN,)})
     )
     behind = Position(10, 10, 0, True, next_batch=WROTE)
-    assert held.others_until({FINE: behind}, {7}) == {}
+    assert held.foreign_until({FINE: behind}, {7}) == {}
     target.taken = Producer(7, 6)
     held.next_producer(3)
-    assert held.others_until({FINE: behind}, {7}) == {FINE: OthersUntil(20, 3)}
+    assert held.foreign_until({FINE: behind}, {7}) == {FINE: ForeignUntil(20, 3)}
 
 
 @pytest.mark.parametrize(("transactional_id", "is_known"), [("id", False), (None, True)])
@@ -175,8 +175,8 @@ def test_where_the_id_is_given_again_another_that_has_written_in_between_may_be_
     monkeypatch.setattr(
         flow_producers.partition_state, "active_producers", lambda *_: PartitionAnswers({FINE: (UP_TO_THEN,)})
     )
-    found = held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7})
-    assert found == ({FINE: OthersUntil(20, 3)} if is_known else {})
+    found = held.foreign_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7})
+    assert found == ({FINE: ForeignUntil(20, 3)} if is_known else {})
 
 
 def test_what_another_leader_knows_than_the_one_that_told_the_end_does_not_count(
@@ -190,7 +190,7 @@ def test_what_another_leader_knows_than_the_one_that_told_the_end_does_not_count
         return PartitionAnswers({FINE: (UP_TO_THEN,)})
 
     monkeypatch.setattr(flow_producers.partition_state, "active_producers", cut_off)
-    assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
+    assert held.foreign_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
 
 
 def test_a_leader_that_cannot_be_asked_who_has_written_does_not_keep_others_from_being_fenced(
@@ -202,7 +202,7 @@ def test_a_leader_that_cannot_be_asked_who_has_written_does_not_keep_others_from
         raise ConnectionFailed("west: timed out", "west")
 
     monkeypatch.setattr(flow_producers.partition_state, "active_producers", away)
-    assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
+    assert held.foreign_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
 
 
 DENIED = BrokerRefused("the transactional id", kafka.errors.TransactionalIdAuthorizationFailedError)

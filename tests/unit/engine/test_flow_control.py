@@ -83,7 +83,7 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
     def last_results() -> None:
         ticking.done.append("last results")
         if found:
-            runtime.others.append((ORDERS, (24, 25)))
+            runtime.foreign_ranges.append((ORDERS, (24, 25)))
 
     stop = threading.Event()
     stop.set()

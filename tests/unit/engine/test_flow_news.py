@@ -87,7 +87,7 @@ def test_stopped_partitions_are_told_with_the_reason_and_when_they_go_on(watched
 def test_a_task_that_says_nothing_any_more_is_told_in_the_log_and_in_the_report(watched: Watched) -> None:
     """It was RUNNING for as long as the epoch lasted, and without an end if Spark was frozen with it."""
     silent = 16.4
-    watched.runtime.unheard_seconds = lambda: silent
+    watched.runtime.silent_seconds = lambda: silent
     words = "a task has said nothing for 16 s: what it copies stands still"
     watched.runtime.begin_epoch({source: copy for source, copy, *_ in COPIES}, None)
     assert watched.look() == [], "it is starting"

@@ -46,7 +46,7 @@ class Target:
         the last transaction of an id, where it has not ended.
     decided_after
         how often the end of what is committed is asked for before all transactions in the state topic have ended.
-    from_others
+    from_other_flows
         what another engine has written there in such a transaction.
     """
 
@@ -59,7 +59,7 @@ class Target:
         self.written: list[StateRecord] = []
         self.terms: set[int | None] = set()
         self.decided_after = 0
-        self.from_others: list[StateRecord] = []
+        self.from_other_flows: list[StateRecord] = []
         self.open_channels = self.connections = 0
         self.taken: Producer | BrokerRefused = Producer(7, 0)
         self._epochs: dict[str, int] = {}
@@ -91,7 +91,7 @@ class Target:
         return self.decided_after < 0
 
     def poll(self) -> FlowState:
-        seen = [*self.written, *(self.from_others if self.is_decided else ())]
+        seen = [*self.written, *(self.from_other_flows if self.is_decided else ())]
         for key, value in seen:
             self.state.apply(key, value)
         return self.state
@@ -196,7 +196,7 @@ def test_every_id_is_taken_over_that_java_or_an_engine_before_may_have_used(monk
 
 def test_an_id_that_another_engine_registers_meanwhile_is_taken_over_too(engine: Engine) -> None:
     """What it wrote in a transaction is read only once that is decided."""
-    engine.target.from_others = [transactional_id_record("east-7", 0)]
+    engine.target.from_other_flows = [transactional_id_record("east-7", 0)]
     engine.target.decided_after = 2
     assert engine.names() == ["east-0", "east-1"]
     assert [name for name, _ in engine.target.asked] == ["east-0", "east-1", "east-7"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mirror.copier.work import Handover, OthersUntil, PartitionResult
+from mirror.copier.work import ForeignUntil, Handover, PartitionResult
 from mirror.engine import flow_messages
 from mirror.engine.flow_pauses import pause_report, take_pauses
 from mirror.engine.flow_producers import TakenProducers
@@ -337,15 +337,15 @@ def test_of_partitions_that_are_to_be_fenced_it_is_asked_once_whether_anything_l
     runtime: FlowRuntime,
 ) -> None:
     """Before the fence: where it fails, brokers may know of the next epoch already."""
-    batch, until = NextBatch(7, 3, 10), OthersUntil(40, 2)
+    batch, until = NextBatch(7, 3, 10), ForeignUntil(40, 2)
     copied = replace(COPIED.positions[ORDERS], next_batch=batch)
     runtime.take_state(FlowState(positions={ORDERS: copied}), Mm2Traces(), TakenProducers(producer=NEXT))
     assert runtime.to_compare({BILLS_COPY}) == {}
     assert runtime.to_compare({ORDERS_COPY, BILLS_COPY}) == {ORDERS_COPY: copied}
-    runtime.take_others_until({ORDERS_COPY: replace(copied, downstream=9)}, {ORDERS_COPY: until})
-    assert runtime.handovers[ORDERS].others_until is None, "it was asked about another position"
-    runtime.take_others_until({ORDERS_COPY: replace(copied, compared=3)}, {ORDERS_COPY: until})
-    assert runtime.handovers[ORDERS].others_until == until
+    runtime.take_foreign_until({ORDERS_COPY: replace(copied, downstream=9)}, {ORDERS_COPY: until})
+    assert runtime.handovers[ORDERS].foreign_until is None, "it was asked about another position"
+    runtime.take_foreign_until({ORDERS_COPY: replace(copied, compared=3)}, {ORDERS_COPY: until})
+    assert runtime.handovers[ORDERS].foreign_until == until
     assert runtime.to_compare({ORDERS_COPY}) == {}
 
 

@@ -78,13 +78,13 @@ def looked(
 
 
 def test_who_is_no_mirror_is_written_down(runtime: FlowRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime.others.append((ORDERS, (3, 5)))
+    runtime.foreign_ranges.append((ORDERS, (3, 5)))
     written, problems = looked(runtime, monkeypatch, {})
     state = FlowState()
     for key, value, *_ in written.records:
         state.apply(key, value)
     assert state.foreign == {(COPY, 7): ForeignWriter(COPY, 7, 3, 5, 2, 5)}
-    assert (problems, list(runtime.others)) == ((), [])
+    assert (problems, list(runtime.foreign_ranges)) == ((), [])
 
 
 def test_who_was_called_foreign_before_a_way_back_was_known_is_so_no_more(
@@ -94,11 +94,11 @@ def test_who_was_called_foreign_before_a_way_back_was_known_is_so_no_more(
     state = FlowState()
     state.apply(*ForeignWriter(COPY, -1, 3, 5, 2, 5).record())
     runtime.watched = frozenset()
-    runtime.others.append((ORDERS, (5, 9)))
+    runtime.foreign_ranges.append((ORDERS, (5, 9)))
     written, problems = looked(runtime, monkeypatch, {}, state=state)
     for key, value, *_ in written.records:
         state.apply(key, value)
-    assert (problems, list(runtime.others), state.foreign) == ((), [], {})
+    assert (problems, list(runtime.foreign_ranges), state.foreign) == ((), [], {})
 
 
 @pytest.mark.parametrize(
@@ -126,29 +126,29 @@ def test_what_could_not_be_written_down_is_looked_at_again(
     def refuse(*_: object) -> int:
         raise ConnectionFailed("west does not answer")
 
-    runtime.others.append((ORDERS, (3, 5)))
+    runtime.foreign_ranges.append((ORDERS, (3, 5)))
     monkeypatch.setattr(Written, "append", refuse)
     _, problems = looked(runtime, monkeypatch, {})
     assert problems == ("west does not answer",)
-    assert list(runtime.others) == [(ORDERS, (3, 5))]
+    assert list(runtime.foreign_ranges) == [(ORDERS, (3, 5))]
 
 
 def test_nobody_is_called_foreign_while_the_mirrors_are_not_known(
     runtime: FlowRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime.others.append((ORDERS, (3, 5)))
+    runtime.foreign_ranges.append((ORDERS, (3, 5)))
     written, (problem,) = looked(runtime, monkeypatch, {STATE: BrokerRefused("west: state", LookupError)})
     assert written.records == []
     assert "who mirrors into west is not known" in problem
-    assert list(runtime.others) == [(ORDERS, (3, 5))]
+    assert list(runtime.foreign_ranges) == [(ORDERS, (3, 5))]
 
 
 def test_what_cannot_be_read_any_more_is_told_all_the_same(
     runtime: FlowRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime.others.append((ORDERS, (3, 5)))
+    runtime.foreign_ranges.append((ORDERS, (3, 5)))
     _, (problem,) = looked(runtime, monkeypatch, {}, problem=BrokerRefused("west: fetch", for_code(1)))
-    assert list(runtime.others) == [], "the log has it no more"
+    assert list(runtime.foreign_ranges) == [], "the log has it no more"
     assert "east.orders-0 has something at offsets 3 to 4 that this flow did not write" in problem
 
 
@@ -160,11 +160,11 @@ def test_what_cannot_be_read_any_more_is_told_all_the_same(
 def test_what_cannot_be_read_now_is_looked_at_again(
     runtime: FlowRuntime, monkeypatch: pytest.MonkeyPatch, problem: Exception
 ) -> None:
-    runtime.others.extend([(ORDERS, (3, 5)), (ORDERS, (7, 9))])
+    runtime.foreign_ranges.extend([(ORDERS, (3, 5)), (ORDERS, (7, 9))])
     written, problems = looked(runtime, monkeypatch, {}, problem=problem)
-    assert (written.records, len(problems), len(runtime.others)) == ([], 2, 2)
+    assert (written.records, len(problems), len(runtime.foreign_ranges)) == ([], 2, 2)
     written, problems = looked(runtime, monkeypatch, {})
-    assert (len(written.records), problems, list(runtime.others)) == (1, (), [])
+    assert (len(written.records), problems, list(runtime.foreign_ranges)) == (1, (), [])
 
 
 def test_a_foreign_writer_degrades_the_flow_for_an_hour(runtime: FlowRuntime) -> None:
@@ -206,7 +206,7 @@ def test_what_an_engine_before_had_not_compared_is_looked_at_once(
     known = Known(position, Run(0, 0, 3), Run(3, 5, 4))
     seen: list[tuple[int, int]] = []
     round_ = looking(runtime, monkeypatch, known, seen)
-    runtime.others.append((ORDERS, (9, 14)))
+    runtime.foreign_ranges.append((ORDERS, (9, 14)))
     assert (round_().problems, seen) == ((), []), "what lies behind its position is not known yet"
     runtime.handovers[ORDERS] = Handover(position, (), clean=True)
     assert round_().problems == ()
@@ -281,13 +281,13 @@ def test_of_what_is_not_looked_at_because_there_is_too_much_nothing_is_said_to_b
     seen: list[tuple[int, int]] = []
     round_ = looking(runtime, monkeypatch, Known(position, Run(0, 0, 12)), seen)
     round_()
-    flow, most = runtime.settings.flow, runtime.others.maxlen
+    flow, most = runtime.settings.flow, runtime.foreign_ranges.maxlen
     assert most is not None
     ended = Handover(replace(position, downstream=12 + 2 * most), (), clean=True)
-    runtime.take_result(PartitionResult(flow, bills, ended, others=((12, 14),)))
+    runtime.take_result(PartitionResult(flow, bills, ended, foreign=((12, 14),)))
     many = tuple((place, place + 1) for place in range(12, 12 + 2 * most, 2))
-    runtime.take_result(PartitionResult(flow, ORDERS, ended, others=many))
-    while runtime.others:
+    runtime.take_result(PartitionResult(flow, ORDERS, ended, foreign=many))
+    while runtime.foreign_ranges:
         assert round_().problems == ()
     assert runtime.handovers[bills].position.compared == 12
     assert runtime.handovers[ORDERS].position.compared == ended.position.downstream
@@ -302,7 +302,7 @@ def test_what_others_wrote_into_a_copy_that_is_not_found_for_now_is_not_said_to_
     round_ = looking(runtime, monkeypatch, Known(position, Run(0, 0, 12)), seen)
     round_()
     ended = Handover(replace(position, downstream=16), (), clean=True)
-    runtime.take_result(PartitionResult(runtime.settings.flow, ORDERS, ended, others=((12, 14),)))
+    runtime.take_result(PartitionResult(runtime.settings.flow, ORDERS, ended, foreign=((12, 14),)))
     copies, runtime.partitions = runtime.partitions, ()
     assert round_().problems == ()
     runtime.partitions = copies
@@ -387,7 +387,7 @@ def test_behind_the_end_of_its_term_a_round_takes_nothing_that_the_next_term_is_
     """Nor does it say how far the copies of that one are compared: it knows other positions."""
     position = Position(10, 13, 0, True, compared=0)
     runtime.handovers[ORDERS] = Handover(position, (), clean=True)
-    runtime.others.append((ORDERS, (22, 24)))
+    runtime.foreign_ranges.append((ORDERS, (22, 24)))
     round_ = looking(runtime, monkeypatch, Known(position, Run(0, 0, 5), Run(5, 8, 5)), [])
     looked_at: list[object] = []
 
@@ -400,5 +400,5 @@ def test_behind_the_end_of_its_term_a_round_takes_nothing_that_the_next_term_is_
     monkeypatch.setattr(foreign_writers, "find_foreign", find)
     (problem,) = round_().problems
     assert "another engine may lead the flow by now" in problem
-    assert (looked_at, list(runtime.others)) == ([(5, 8)], [(ORDERS, (22, 24))])
+    assert (looked_at, list(runtime.foreign_ranges)) == ([(5, 8)], [(ORDERS, (22, 24))])
     assert runtime.handovers[ORDERS].position.compared == 0

@@ -225,7 +225,7 @@ def test_where_the_leader_before_may_still_write_its_successor_waits_until_it_ma
 
     def waits(seconds: float, *, was_settled: bool = False) -> bool:
         runtime.lead(2, was_settled=was_settled, lease=Lease(seconds))
-        return control._may_be_written_by_others()
+        return control._may_have_foreign_writers()
 
     assert waits(600.0)
     assert not waits(0.0)

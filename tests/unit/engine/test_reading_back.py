@@ -9,7 +9,7 @@ import pytest
 
 from mirror.clock import steady_seconds
 from mirror.control.tick import TickReport
-from mirror.copier.work import OthersUntil
+from mirror.copier.work import ForeignUntil
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.flow_producers import TakenProducers
@@ -117,11 +117,11 @@ class ProducersInMemory:
         self.before_next()
         return self.next
 
-    def others_until(
+    def foreign_until(
         self, positions: Mapping[TopicPartition, Position], _: Set[int]
-    ) -> Mapping[TopicPartition, OthersUntil]:
+    ) -> Mapping[TopicPartition, ForeignUntil]:
         self.done.append(f"asked about {sorted(positions)}")
-        return {each: OthersUntil(40, 2) for each in positions}
+        return {each: ForeignUntil(40, 2) for each in positions}
 
     def fence(self, partitions: Set[TopicPartition]) -> Mapping[TopicPartition, str]:
         self.done.append(f"fenced {sorted(partitions)}")
@@ -381,7 +381,7 @@ def test_before_a_copy_is_fenced_it_is_asked_whether_anything_lies_behind_its_po
     assert engine.control._fence(cast(Any, engine.log)).is_ok
     copy = TopicPartition("east.orders", 0)
     assert engine.producers.done == [f"asked about {[copy]}", f"fenced {[copy]}"]
-    assert engine.runtime.handovers[ORDERS].others_until == OthersUntil(40, 2)
+    assert engine.runtime.handovers[ORDERS].foreign_until == ForeignUntil(40, 2)
     assert engine.runtime.to_fence() == frozenset()
 
 

@@ -96,9 +96,9 @@ def settings(tmp_path: Path) -> MirrorSettings:
 def test_each_flow_knows_for_how_long_the_tasks_of_the_epoch_are_silent(
     settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Epochs, "unheard_seconds", lambda _: 42.0)
+    monkeypatch.setattr(Epochs, "silent_seconds", lambda _: 42.0)
     (runtime,) = Engine(settings).runtimes.values()
-    assert runtime.unheard_seconds() == 42.0
+    assert runtime.silent_seconds() == 42.0
 
 
 @pytest.mark.parametrize(

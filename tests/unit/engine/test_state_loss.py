@@ -61,7 +61,7 @@ def written(handover: Handover | None = None, *, are_certain: bool = True) -> Fl
 def test_all_that_was_read_is_written_again_also_of_idle_partitions_and_of_newer_kinds() -> None:
     state, before = written(), folded(READ)
     assert (state.positions, state.writers, state.chunks) == (before.positions, before.writers, before.chunks)
-    assert (set(state.unread), state.source_id, state.unsettled) == ({b'["a newer kind"]'}, "id", set())
+    assert (set(state.not_understood), state.source_id, state.unsettled) == ({b'["a newer kind"]'}, "id", set())
     assert state.loss is not None
     assert "deleted; written again: 2 positions, 1 writers, 1 chunks of the offset maps; lost: 0" in state.loss.reason
 

@@ -16,7 +16,7 @@ from mirror.lab.load import (
     NEVER_GIVES_UP,
     LedgerProducer,
     Pace,
-    Transactions,
+    TransactionPattern,
     client_settings,
     load,
     outcome_of,
@@ -276,7 +276,7 @@ class TransactionalFake(FakeProducer):
 
 def in_transactions(fake: TransactionalFake, directory: Path) -> LedgerProducer:
     parts, records = PartWriter(directory, "p", SENDS), planned_records(WORKLOAD, "p")
-    return LedgerProducer("p", "east", fake, records, parts, skew_ms=-500, transactions=Transactions(2, 2))  # type: ignore[arg-type]
+    return LedgerProducer("p", "east", fake, records, parts, skew_ms=-500, transactions=TransactionPattern(2, 2))  # type: ignore[arg-type]
 
 
 def test_records_of_an_aborted_transaction_count_as_refused_though_the_broker_took_them(tmp_path: Path) -> None:

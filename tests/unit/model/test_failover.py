@@ -41,4 +41,4 @@ def test_what_is_on_record_is_read_back_and_taken_off() -> None:
     assert state.failovers == {"theirs": THEIRS, "ours": OURS.at(Phase.DONE, 7)}
     state.apply(*no_failover_record("ours"))
     assert list(state.failovers) == ["theirs"]
-    assert state.unread == {}
+    assert state.not_understood == {}

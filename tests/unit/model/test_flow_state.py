@@ -385,9 +385,9 @@ def test_a_record_that_is_not_understood_ends_nothing_and_is_counted_until_it_is
 ) -> None:
     state = folded(Position(7, 5, 0, True).record(ORDERS))
     state.apply(key, value)
-    assert (len(state.unread), state.stops, state.positions) == (1, {}, {ORDERS: Position(7, 5, 0, True)})
+    assert (len(state.not_understood), state.stops, state.positions) == (1, {}, {ORDERS: Position(7, 5, 0, True)})
     state.apply(key, None)
-    assert state.unread == {}
+    assert state.not_understood == {}
 
 
 @pytest.mark.parametrize(("key", "value"), VITAL)
@@ -400,7 +400,7 @@ def test_a_partition_stops_when_a_record_it_depends_on_is_not_understood(key: by
     assert state.offset_map(ORDERS) is None
     for each in ((key, None), *known):
         state.apply(*each)
-    assert (state.unread, state.stops) == ({}, {})
+    assert (state.not_understood, state.stops) == ({}, {})
     assert state.offset_map(ORDERS) is not None
 
 
@@ -491,7 +491,7 @@ def test_the_bytes_of_every_kind_of_record(kind: str) -> None:
     assert written == (key, value)
     assert json.loads(key)[0] == kind
     state = folded(written)
-    assert state.unread == {}
+    assert state.not_understood == {}
     assert state != FlowState()
     state.apply(key, None)
     for kept in (state.chunks, state.sparse_maps):

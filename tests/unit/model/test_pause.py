@@ -66,7 +66,7 @@ def test_a_cut_stops_everything_and_its_end_leaves_the_pauses_by_hand_as_they_we
     by_hand = folded(*map(pause_record, (*before, *meanwhile))).pauses
     during = folded(*map(pause_record, (*before, cut(1), *meanwhile))).pauses
     assert (during.is_paused(topic), during.pauses_any, during.is_cut) == (True, True, True)
-    assert during.told()[-1].endswith("the cut of a failover")
+    assert during.descriptions()[-1].endswith("the cut of a failover")
     records = [pause_record(each) for each in (*before, cut(1), *meanwhile, cut(2, is_pause=False))]
     newest = {key: place for place, (key, _) in enumerate(records)}
     for left in (records, [record for place, record in enumerate(records) if newest[record[0]] == place]):
@@ -98,7 +98,7 @@ def test_a_resume_of_all_by_hand_ends_no_cut_that_is_not_understood(value: bytes
     key, _ = pause_record(cut(1))
     unread = folded((key, value), by_hand, resumed)
     assert unread.pauses.is_paused("orders")
-    assert set(unread.unread) == {key}
+    assert set(unread.not_understood) == {key}
     ended = folded((key, value), resumed, pause_record(cut(2, is_pause=False)))
     assert not ended.pauses.is_paused("orders"), "only the cut's own end does"
 
@@ -126,12 +126,12 @@ def test_a_wish_that_is_not_understood_pauses_everything_until_there_is_one_abou
     state = folded(obscure)
     assert state.pauses.is_paused("bills")
     assert state.pauses.pauses_any
-    assert "is not understood" in state.pauses.told()[0]
+    assert "is not understood" in state.pauses.descriptions()[0]
     state.apply(*pause_record(wish("bills", 1, is_pause=False)))
     assert state.pauses.is_paused("bills")
     state.apply(*pause_record(wish(None, 2, is_pause=False)))
     assert not state.pauses.is_paused("bills")
-    assert state.pauses.told() == ()
+    assert state.pauses.descriptions() == ()
 
 
 def test_what_the_leader_says_is_read_back_and_does_not_count_of_an_earlier_one() -> None:
@@ -150,7 +150,7 @@ def test_what_the_leader_says_is_read_back_and_does_not_count_of_an_earlier_one(
 def test_only_partitions_of_topics_that_are_paused_are() -> None:
     pauses = Pauses().with_wish(wish("ord.*", 1))
     assert paused_of(pauses, [ORDERS, BILLS]) == {ORDERS}
-    assert pauses.told() == ("topics that match ord.*, paused by ann at 1970-01-01T00:00:00Z",)
+    assert pauses.descriptions() == ("topics that match ord.*, paused by ann at 1970-01-01T00:00:00Z",)
     again = pauses.with_wish(wish("orders", 2, is_pause=False))
     assert paused_of(again, [ORDERS, BILLS]) == frozenset()
     assert again.has("wish 1")

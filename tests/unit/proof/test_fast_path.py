@@ -1,4 +1,4 @@
-"""Two logs are obviously the same only if no record differs in anything and each lies where the offset map says."""
+"""Two logs are found to be the same by the fast path only if no record differs in anything and each lies where the offset map says."""
 
 from __future__ import annotations
 

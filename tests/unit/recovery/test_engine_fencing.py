@@ -150,9 +150,9 @@ def test_in_another_term_all_that_was_sent_before_it_is_refused_too(of: Any) -> 
 
 def test_it_is_no_engine_that_leads_the_flow_from_here(of: Any) -> None:
     waiting = _Waiting.__new__(_Waiting)
-    waiting._ousting = of(Flow())
+    waiting._fencing = of(Flow())
     state = FlowState()
-    state.apply(*claim_record(Claim(waiting._ousting.engine, 2, host="here", pid=7)))
+    state.apply(*claim_record(Claim(waiting._fencing.engine, 2, host="here", pid=7)))
     assert waiting._leader(state) is None
     state.apply(*claim_record(Claim("another", 3, host="there", pid=8)))
     assert waiting._leader(state) is not None
@@ -177,7 +177,7 @@ def test_nothing_is_copied_again_while_a_wish_is_not_understood(engine: str | No
         for record in (claim_record(Claim(engine, 1)), pause_report_record(PauseReport(engine, ("again",)))):
             state.apply(*record)
     waiting = _Waiting.__new__(_Waiting)
-    waiting._flow, waiting._wish, waiting._offset, waiting._ousting = flow_settings(), resumed, 0, None
+    waiting._flow, waiting._wish, waiting._offset, waiting._fencing = flow_settings(), resumed, 0, None
     waiting._log = cast(FlowLog, SimpleNamespace(poll=lambda: state, position=2))
     found = waiting.look_for_end()
     assert found.verdict is Verdict.FAIL

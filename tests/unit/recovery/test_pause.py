@@ -42,7 +42,7 @@ class Log:
 
 
 class NobodyLeads:
-    """In the place of an ousting: of these reports one is given at each try; None: the engine lives."""
+    """In the place of an fencing: of these reports one is given at each try; None: the engine lives."""
 
     reports: list[PauseReport | None]
     engine = "of the one who asks"

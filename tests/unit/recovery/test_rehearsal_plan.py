@@ -296,14 +296,14 @@ def test_what_was_not_told_is_named_and_what_stands_in_for_it(world: World) -> N
     Admin.positions = [Found({}, {"audit": "not authorized"}), Found()]
     world.problem = "east does not answer"
     plan = world.plan(taken_from=TakenFrom.SOURCE)
-    assert plan.unread == ("group audit on east: not authorized",)
+    assert plan.unknown_positions == ("group audit on east: not authorized",)
     assert plan.notes[:2] == (
         "no group on east passes the flow's filters and matches .*",
         "the positions are those of the checkpoints: east does not answer",
     )
     Admin.positions = [Found(), Found({}, {"audit": "not authorized"})]
     later = world.plan()
-    assert later.unread == ("group audit on east: not authorized",)
+    assert later.unknown_positions == ("group audit on east: not authorized",)
     assert not any("those of the checkpoints" in each for each in later.notes)
 
 

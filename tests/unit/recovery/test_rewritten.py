@@ -56,7 +56,7 @@ def rewritten(source: Source) -> Rewritten:
 def test_what_neither_leader_epochs_nor_records_tell_is_not_known() -> None:
     found = rewritten(Source())
     assert (dict(found.differences), found.compared) == ({}, 0)
-    assert found.untold() == ["orders-0: no start; of its leader epochs: no epochs"]
+    assert found.unknown_messages() == ["orders-0: no start; of its leader epochs: no epochs"]
 
 
 def test_leader_epochs_alone_are_enough() -> None:
@@ -129,7 +129,7 @@ def test_a_source_that_still_has_what_was_copied_is_the_one_that_was_left(monkey
 @pytest.mark.parametrize("first", range(50))
 def test_the_first_record_that_is_another_one_is_found(monkeypatch: pytest.MonkeyPatch, first: int) -> None:
     found = compared(monkeypatch, held(first), Logs(prints={offset + 3: offset for offset in range(50)}))
-    (said,) = found.told()
+    (said,) = found.difference_messages()
     assert said.startswith(f"orders-0: it has other records than were copied from offset {first} on (the copy")
 
 
@@ -142,7 +142,7 @@ def test_what_is_gone_from_either_side_is_not_held_against_the_other(monkeypatch
         (held(), Logs(prints=dict.fromkeys(range(53), 7), start=53)),
     ):
         found = compared(monkeypatch, source, target)
-        assert (dict(found.differences), found.untold()) == ({}, [f"orders-0: {nothing}"])
+        assert (dict(found.differences), found.unknown_messages()) == ({}, [f"orders-0: {nothing}"])
 
 
 @pytest.mark.parametrize(("known", "now", "is_other"), [("id", "new", True), ("id", "", False), ("", "new", False)])
@@ -151,7 +151,10 @@ def test_a_topic_with_another_id_is_another_topic_and_without_ids_the_records_te
 ) -> None:
     source = replace(held(), id=now)
     found = compared(monkeypatch, source, Logs(prints={offset + 3: offset for offset in range(50)}), topic_id=known)
-    assert ("deleted and created anew" in "".join(found.told()), found.compared) == (is_other, 0 if is_other else 1)
+    assert ("deleted and created anew" in "".join(found.difference_messages()), found.compared) == (
+        is_other,
+        0 if is_other else 1,
+    )
 
 
 def test_of_a_partition_of_which_nothing_was_copied_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

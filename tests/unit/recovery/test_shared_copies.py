@@ -16,7 +16,7 @@ from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import KnownWriters
-from mirror.recovery.shared_copies import mirrored_by_others, shared_copies
+from mirror.recovery.shared_copies import mirrored_by_other_flows, shared_copies
 from tests.unit.control.builders import flow_settings
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -121,7 +121,7 @@ def test_who_mirrors_the_same_cluster_under_another_alias_is_none_of_the_others(
 ) -> None:
     monkeypatch.setattr("mirror.recovery.shared_copies.WriterLogs", lambda *_: OnTarget())
     topics = {"orders", "mm2-state.east.internal", "mm2-state.secret.internal", *OnTarget.known}
-    names, unknown = mirrored_by_others(flow_settings(IDENTITY), ClusterSettings("west", {}), "id of east", topics)
+    names, unknown = mirrored_by_other_flows(flow_settings(IDENTITY), ClusterSettings("west", {}), "id of east", topics)
     assert names == {"bills"}
     (why,) = unknown
     assert "mm2-state.secret.internal" in why

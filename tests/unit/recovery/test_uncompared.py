@@ -107,7 +107,7 @@ def outcome(
 
 
 def test_what_somebody_else_wrote_is_extra_where_nobody_else_may_write() -> None:
-    found = Found(others_behind=Seen(3, 12, 15))
+    found = Found(foreign_behind=Seen(3, 12, 15))
     assert outcome(found) == (Verdict.FAIL, 3, 0, [])
     assert outcome(found, is_shared=True) == (Verdict.PASS, 0, 3, [])
 
@@ -115,7 +115,7 @@ def test_what_somebody_else_wrote_is_extra_where_nobody_else_may_write() -> None
 @pytest.mark.parametrize(("lines", "notes"), [((), 0), ((IDENTITY,), 1)])
 def test_under_unchanged_names_it_is_told_how_to_say_that_others_may_write(lines: tuple[str, ...], notes: int) -> None:
     state = FlowState(positions={ORDERS: Position(10, 11, 0, complete=True)})
-    found = Found(others_behind=Seen(3, 12, 15))
+    found = Found(foreign_behind=Seen(3, 12, 15))
     compared, _ = judged(flow_settings(*lines), state, EQUAL, (PAIR, PLACE, found), Mm2Traces, is_running=True)
     assert (compared.extra, len(compared.compared.notes)) == (3, notes)
 
@@ -129,7 +129,7 @@ def test_what_is_not_on_record_is_not_checked() -> None:
 
 
 def test_what_java_mirrormaker_has_copied_since_is_not_called_somebody_elses() -> None:
-    found = Found(others_behind=Seen(3, 12, 15))
+    found = Found(foreign_behind=Seen(3, 12, 15))
     assert outcome(found, java=Mm2Traces(certain={ORDERS: Mm2Trace(20)})) == (Verdict.UNKNOWN, 0, 0, [True])
     within = Mm2Traces(beyond={ORDERS: Mm2Trace(None, ((Pair(11, 12),),))})
     assert outcome(found, java=within) == (Verdict.UNKNOWN, 0, 0, [True])
@@ -138,7 +138,7 @@ def test_what_java_mirrormaker_has_copied_since_is_not_called_somebody_elses() -
 
 
 def test_what_stands_before_the_copy_and_what_cannot_be_read_is_not_checked() -> None:
-    assert outcome(Found(others_before=Seen(1, 0, 1))) == (Verdict.UNKNOWN, 0, 0, [True])
+    assert outcome(Found(foreign_before=Seen(1, 0, 1))) == (Verdict.UNKNOWN, 0, 0, [True])
     assert outcome(Found(own_before=Seen(1, 0, 1))) == (Verdict.PASS, 0, 0, [False])
     assert outcome(Found(problem="ConnectionFailed: west is away")) == (Verdict.UNKNOWN, 0, 0, [True])
 

@@ -131,7 +131,7 @@ def test_what_the_flow_has_written_behind_its_position_is_there_twice_unless_the
     def look(places: Sequence[Outside]) -> list[Found]:
         return [Found(own_behind=Seen(end - start, start, end)) for start, end in (each.behind for each in places)]
 
-    seen = Found(own_behind=Seen(4, 11, 15), others_behind=Seen(1, 15, 16))
+    seen = Found(own_behind=Seen(4, 11, 15), foreign_behind=Seen(1, 15, 16))
     found = once_recorded(monkeypatch, position, runs, seen, look)
     assert found == (seen if late is None else replace(seen, own_behind=Seen(), late_behind=late))
 

@@ -8,7 +8,7 @@ from typing import Any
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.proof.findings import Delivery, PartitionCount
-from mirror.proof.losses import Absence
+from mirror.proof.losses import MissingRecords
 from mirror.scenario.declaration import Group, Load, Scenario, Site, Topic
 from mirror.scenario.judging import Found
 
@@ -26,7 +26,7 @@ SMALL = Scenario(
 WHERE = TopicPartition("east.orders", 0)
 CLEAN = Delivery((PartitionCount("west", WHERE, None, 10, 10, 0),), (), ())
 READ = replace(CLEAN, counts=(replace(CLEAN.counts[0], group="billing"),))
-FOUND = Found(CLEAN, CLEAN, READ, Absence(), None, None, None, 10, ())
+FOUND = Found(CLEAN, CLEAN, READ, MissingRecords(), None, None, None, 10, ())
 
 
 def small(**changes: Any) -> Scenario:

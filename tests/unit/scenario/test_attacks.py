@@ -21,7 +21,7 @@ from mirror.proof.account import Account, AccountLine, Fate
 from mirror.proof.delivery import GroupReading, Place
 from mirror.proof.final_values import FinalValues
 from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Era, Example, Finding, PartitionCount
-from mirror.proof.losses import Absence
+from mirror.proof.losses import MissingRecords
 from mirror.proof.objectives import Rpo
 from mirror.proof.torn_transactions import TransactionCount
 from mirror.scenario.declaration import Judged, Procedure, Replicator, Scenario, Tolerated
@@ -96,7 +96,7 @@ def honest(scenario: Scenario) -> tuple[Found, ScenarioEvidence]:
         clean(scenario, Judged.SOURCE),
         clean(scenario, Judged.COPY),
         clean(scenario, Judged.GROUPS),
-        Absence(),
+        MissingRecords(),
         Rpo(0, 0, 0.0) if has_failed_over else None,
         TransactionCount(whole=3) if in_transactions(scenario) else None,
         account(10) if is_home else None,
@@ -132,7 +132,7 @@ def behind_the_limits(scenario: Scenario, tolerated: Tolerated, found: Found) ->
     """
     one = finding(scenario, tolerated.where, tolerated.anomaly, era=next(iter(sorted(tolerated.eras))))
     allowed = scenario.objectives.rpo_seconds
-    named = replace(found, absence=Absence(told=1)) if tolerated.if_told else found
+    named = replace(found, missing=MissingRecords(told=1)) if tolerated.if_told else found
     if tolerated.if_told:
         # Two are lost and one is named: no other measure sees the second, it could be one that is yet to be copied.
         yield seeded(named, tolerated.where, replace(one, count=2))
@@ -152,7 +152,7 @@ def within_the_limits(scenario: Scenario, tolerated: Tolerated, found: Found) ->
     """Return what is found when just what is tolerated happens."""
     one = finding(scenario, tolerated.where, tolerated.anomaly, era=next(iter(sorted(tolerated.eras))))
     one = one if tolerated.cluster is None else replace(one, cluster=tolerated.cluster)
-    return seeded(replace(found, absence=Absence(told=int(tolerated.if_told))), tolerated.where, one)
+    return seeded(replace(found, missing=MissingRecords(told=int(tolerated.if_told))), tolerated.where, one)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -189,8 +189,8 @@ def test_what_is_tolerated_passes_so_that_it_is_the_limit_which_fails_an_attack(
 
 
 def other_defects(found: Found, evidence: ScenarioEvidence) -> Iterator[tuple[str, Found, ScenarioEvidence]]:
-    yield "a record missing of which nobody spoke", replace(found, absence=Absence(silent=1)), evidence
-    yield "a record not copied", replace(found, absence=Absence(uncopied=1)), evidence
+    yield "a record missing of which nobody spoke", replace(found, missing=MissingRecords(silent=1)), evidence
+    yield "a record not copied", replace(found, missing=MissingRecords(uncopied=1)), evidence
     yield "a copy that did not catch up", found, replace(evidence, late=("west orders-0: p:9 is not there",))
     yield "a group that did not read on", found, replace(evidence, unread=("billing on west orders-0: 2 records",))
     yield "an aborted transaction copied", replace(found, transactions=TransactionCount(3, aborted_seen=1)), evidence
@@ -268,9 +268,9 @@ PLANTED = Planted("west", COPY, (RecordId("east-main-0", 0),))
 THE_ONE = Finding(Anomaly.LOST, "west", COPY, None, 1, (Example("east-main-0", 0, None, "acked at offset 0"),))
 
 
-def with_defect(*findings: Finding, absence: Absence | None = None) -> RunOutcome:
+def with_defect(*findings: Finding, missing: MissingRecords | None = None) -> RunOutcome:
     found, evidence = honest(PLANTED_IN)
-    found = replace(seeded(found, Judged.COPY, *findings), absence=absence or Absence(silent=1, uncopied=1))
+    found = replace(seeded(found, Judged.COPY, *findings), missing=missing or MissingRecords(silent=1, uncopied=1))
     evidence = replace(evidence, planted=(PLANTED,))
     verdict, reasons = verdict_of(found, evidence)
     beside = beside_planted(found, evidence)
@@ -305,14 +305,16 @@ def test_any_other_failure_does_not_show_that_the_defect_is_found(findings: tupl
     assert not outcome.is_as_expected
 
 
-@pytest.mark.parametrize("absence", [Absence(silent=2, uncopied=1), Absence(silent=1), Absence(told=1)], ids=str)
-def test_a_defect_that_was_counted_otherwise_is_not_found(absence: Absence) -> None:
-    assert not with_defect(THE_ONE, absence=absence).is_as_expected
+@pytest.mark.parametrize(
+    "missing", [MissingRecords(silent=2, uncopied=1), MissingRecords(silent=1), MissingRecords(told=1)], ids=str
+)
+def test_a_defect_that_was_counted_otherwise_is_not_found(missing: MissingRecords) -> None:
+    assert not with_defect(THE_ONE, missing=missing).is_as_expected
 
 
 def test_a_defect_that_was_never_put_in_is_not_found() -> None:
     found, evidence = honest(PLANTED_IN)
-    found = replace(seeded(found, Judged.COPY, THE_ONE), absence=Absence(silent=1, uncopied=1))
+    found = replace(seeded(found, Judged.COPY, THE_ONE), missing=MissingRecords(silent=1, uncopied=1))
 
     assert "no defect was put in" in beside_planted(found, evidence)
 

@@ -17,7 +17,7 @@ from mirror.proof.delivery import GroupReading, Place, Route
 from mirror.proof.evidence import MissingEvidence
 from mirror.proof.final_values import FinalValues
 from mirror.proof.findings import Anomaly, Delivery, Example, Finding
-from mirror.proof.losses import Absence
+from mirror.proof.losses import MissingRecords
 from mirror.proof.objectives import Objectives, Rpo
 from mirror.proof.torn_transactions import TransactionCount
 from mirror.scenario import judging
@@ -65,15 +65,15 @@ def test_nothing_found_is_a_pass() -> None:
         ({"groups": with_finding(Anomaly.REDELIVERED, tolerated=True, group="billing")}, Verdict.PASS, ""),
         ({"groups": with_finding(Anomaly.UNSEEN, group="billing")}, Verdict.FAIL, "4 unseen"),
         ({"groups": with_finding(Anomaly.REWOUND, group="billing")}, Verdict.FAIL, "4 rewound"),
-        ({"absence": Absence(silent=2)}, Verdict.FAIL, "2 acknowledged records are missing, and nobody said so"),
-        ({"absence": Absence(told=2)}, Verdict.PASS, ""),
-        ({"absence": Absence(uncopied=1)}, Verdict.FAIL, "on their source and not on its copy"),
+        ({"missing": MissingRecords(silent=2)}, Verdict.FAIL, "2 acknowledged records are missing, and nobody said so"),
+        ({"missing": MissingRecords(told=2)}, Verdict.PASS, ""),
+        ({"missing": MissingRecords(uncopied=1)}, Verdict.FAIL, "on their source and not on its copy"),
         ({"gaps": (MissingEvidence("a file", "is torn"),)}, Verdict.UNKNOWN, "a file: is torn"),
         ({"values": FinalValues(9, 1)}, Verdict.FAIL, "1 of 9 keys"),
         ({"transactions": TransactionCount(whole=3, aborted_seen=1)}, Verdict.FAIL, "1 aborted transactions"),
         ({"transactions": TransactionCount(whole=3, torn=1)}, Verdict.FAIL, "1 transactions are on the copy in part"),
         ({"own": Delivery((), (), ())}, Verdict.UNKNOWN, "nothing to judge"),
-        ({"absence": Absence(silent=1)}, Verdict.FAIL, "1 acknowledged records are missing"),
+        ({"missing": MissingRecords(silent=1)}, Verdict.FAIL, "1 acknowledged records are missing"),
         ({"groups": Delivery((), (), ())}, Verdict.UNKNOWN, "nothing to judge"),
         ({"account": account(acked=10)}, Verdict.PASS, ""),
         ({"account": account(acked=0)}, Verdict.UNKNOWN, "does not balance"),
@@ -90,7 +90,7 @@ def test_what_was_found_decides(changes: dict[str, Any], verdict: Verdict, said:
 def test_what_a_cut_leaves_behind_is_excused_while_the_old_cluster_is_away_and_not_once_it_is_back() -> None:
     found = replace(
         FOUND,
-        absence=Absence(tail=5, uncopied=5),
+        missing=MissingRecords(tail=5, uncopied=5),
         transactions=TransactionCount(whole=3, torn=1),
         rpo=Rpo(5, 500, 1.0),
     )

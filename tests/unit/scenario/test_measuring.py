@@ -15,7 +15,7 @@ from mirror.model.flow import Flow
 from mirror.proof.delivery import GroupReading, Place, Route
 from mirror.proof.evidence import MissingEvidence
 from mirror.proof.final_values import FinalValues
-from mirror.proof.losses import Absence
+from mirror.proof.losses import MissingRecords
 from mirror.proof.objectives import Rpo
 from mirror.scenario import judging
 from mirror.scenario.declaration import Load, Topic
@@ -87,9 +87,11 @@ class Court:
             gaps=(MissingEvidence("log", "torn"),),
         )
 
-    def measure_losses(self, _: Rows, __: Rows, route: Route, ranges: Mapping[Any, Any], **known: Any) -> Absence:
+    def measure_losses(
+        self, _: Rows, __: Rows, route: Route, ranges: Mapping[Any, Any], **known: Any
+    ) -> MissingRecords:
         self.absences[route], self.replaced[route] = ranges, known["replaced"]
-        return Absence(told=1)
+        return MissingRecords(told=1)
 
     def judge_by_era(self, _: Rows, __: Rows, routes: list[Route], **known: Any) -> Any:
         self.judged.append(tuple(routes))
@@ -130,7 +132,7 @@ def test_of_a_compacted_topic_the_newest_values_are_compared_and_of_all_others_e
     found = measure(evidence(COMPACTED, DIRECT, DETOUR))
     assert court.values == [COMPACTED.route]
     assert court.absences.keys() == {DIRECT.route, DETOUR.route}
-    assert (found.values, found.absence) == (FinalValues(4, 0), Absence(told=2))
+    assert (found.values, found.missing) == (FinalValues(4, 0), MissingRecords(told=2))
     assert court.judged == [(Route.own(ORDERS), Route.own(STATES)), (COMPACTED.route, DIRECT.route, DETOUR.route)]
     assert found.acked == 10
 

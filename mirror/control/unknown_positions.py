@@ -10,7 +10,7 @@ GroupPositions = Found[str, Found[TopicPartition, GroupPosition]]
 """What a cluster tells of the positions of groups, and of which it does not."""
 
 
-def unread(positions: GroupPositions, alias: str) -> tuple[str, ...]:
+def unknown_positions(positions: GroupPositions, alias: str) -> tuple[str, ...]:
     """Return, in words, of which groups and partitions a cluster has not told the positions, and why."""
     groups = [f"group {group} on {alias}: {problem}" for group, problem in positions.problems.items()]
     partitions = [

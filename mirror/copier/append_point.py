@@ -1,4 +1,4 @@
-"""Where a copy with the source's offsets stands, from one append to the next."""
+"""Where the next append of a copy with the source's offsets belongs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a copy stands.
+class AppendPoint:
+    """The offset and the sequence of the next append.
 
     Attributes
     ----------

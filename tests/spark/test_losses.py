@@ -10,7 +10,7 @@ from mirror.model.partition import TopicPartition
 from mirror.proof.delivery import Place, Route
 from mirror.proof.eras import Replaced, judge_by_era
 from mirror.proof.findings import Anomaly, Era
-from mirror.proof.losses import Absence, DeclaredGap, measure_losses
+from mirror.proof.losses import DeclaredGap, MissingRecords, measure_losses
 from mirror.proof.same_offsets import count_moved
 from mirror.proof.shared_logs import judge_by_origin, shared_places
 from mirror.proof.torn_transactions import TransactionCount, count_transactions
@@ -23,7 +23,7 @@ def test_a_complete_copy_lacks_nothing(spark: SparkSession) -> None:
     sends = sends_of(spark, *(sent(n) for n in range(3)))
     logs = logs_of(spark, *(own(n) for n in range(3)), *(logged(n) for n in range(3)))
 
-    assert measure_losses(sends, logs, MIRRORED, {}) == Absence()
+    assert measure_losses(sends, logs, MIRRORED, {}) == MissingRecords()
 
 
 def test_what_is_missing_in_front_of_copied_records_is_silent_unless_the_replicator_names_it(
@@ -33,11 +33,11 @@ def test_what_is_missing_in_front_of_copied_records_is_silent_unless_the_replica
     sends = sends_of(spark, *(sent(n) for n in range(8)))
     logs = logs_of(spark, *(own(n) for n in (0, 3, 4, 5, 6, 7)), *(logged(n) for n in (0, 3, 5)))
 
-    assert measure_losses(sends, logs, MIRRORED, {}) == Absence(silent=3, tail=2, uncopied=3)
+    assert measure_losses(sends, logs, MIRRORED, {}) == MissingRecords(silent=3, tail=2, uncopied=3)
     told = measure_losses(sends, logs, MIRRORED, {PARTITION: [DeclaredGap(1, 3)]})
-    assert told == Absence(told=2, silent=1, tail=2, uncopied=3)
+    assert told == MissingRecords(told=2, silent=1, tail=2, uncopied=3)
     parked = measure_losses(sends, logs, MIRRORED, {PARTITION: [DeclaredGap(4, 5, is_still_there=True)]})
-    assert parked == Absence(told=1, silent=2, tail=2, uncopied=2)
+    assert parked == MissingRecords(told=1, silent=2, tail=2, uncopied=2)
     elsewhere = measure_losses(sends, logs, MIRRORED, {TopicPartition("orders", 1): [DeclaredGap(1, 3)]})
     assert elsewhere.told == 0
     up_to_there = measure_losses(
@@ -52,11 +52,11 @@ def test_a_record_that_the_source_still_has_is_excused_only_where_it_was_left_ou
     sends = sends_of(spark, sent(0), sent(1, size=2000), sent(2, size=10), sent(3))
     logs = logs_of(spark, *(own(n) for n in range(4)), logged(0), logged(3))
 
-    def found(gap: DeclaredGap) -> Absence:
+    def found(gap: DeclaredGap) -> MissingRecords:
         return measure_losses(sends, logs, MIRRORED, {PARTITION: [gap]}, least_bytes=1000)
 
-    assert found(DeclaredGap(1, 3)) == Absence(silent=2, uncopied=2)
-    assert found(DeclaredGap(1, 3, is_still_there=True)) == Absence(told=1, silent=1, uncopied=1)
+    assert found(DeclaredGap(1, 3)) == MissingRecords(silent=2, uncopied=2)
+    assert found(DeclaredGap(1, 3, is_still_there=True)) == MissingRecords(told=1, silent=1, uncopied=1)
 
 
 REPLACED = Replaced(ORDERS, SENT_AT + 10, SENT_AT + 20)
@@ -74,12 +74,12 @@ def test_a_gap_of_the_old_log_says_nothing_of_the_same_offsets_of_the_new_one(sp
         *(logged(100 + n, 10 + n) for n in (0, 1, 4)),
     )
 
-    def found(gap: DeclaredGap) -> Absence:
+    def found(gap: DeclaredGap) -> MissingRecords:
         return measure_losses(sends, logs, MIRRORED, {PARTITION: [gap]}, replaced=REPLACED)
 
-    assert found(DeclaredGap(2, 4, is_of_old_log=True)) == Absence(told=2, silent=2, uncopied=1)
+    assert found(DeclaredGap(2, 4, is_of_old_log=True)) == MissingRecords(told=2, silent=2, uncopied=1)
     # Offsets of the old topic behind the new one's last are no tail: the copy has gone on.
-    assert measure_losses(sends, logs, MIRRORED, {}, replaced=REPLACED) == Absence(silent=4, uncopied=1)
+    assert measure_losses(sends, logs, MIRRORED, {}, replaced=REPLACED) == MissingRecords(silent=4, uncopied=1)
 
 
 def test_each_era_of_a_log_is_judged_on_its_own(spark: SparkSession) -> None:
@@ -109,14 +109,14 @@ def test_a_partition_of_which_nothing_is_copied_lacks_its_tail(spark: SparkSessi
     sends = sends_of(spark, sent(0), *(sent(n, partition=1, producer="q") for n in (0, 1)))
     logs = logs_of(spark, own(0), logged(0), *(own(n, partition=1, producer="q") for n in (0, 1)))
 
-    assert measure_losses(sends, logs, MIRRORED, {}) == Absence(tail=2, uncopied=2)
+    assert measure_losses(sends, logs, MIRRORED, {}) == MissingRecords(tail=2, uncopied=2)
 
 
 def test_a_send_that_was_not_acked_is_no_loss_though_its_record_may_be_uncopied(spark: SparkSession) -> None:
     sends = sends_of(spark, sent(0), sent(1, status="indeterminate"), sent(2))
     logs = logs_of(spark, own(0), own(1), own(2), logged(0), logged(2))
 
-    assert measure_losses(sends, logs, MIRRORED, {}) == Absence(uncopied=1)
+    assert measure_losses(sends, logs, MIRRORED, {}) == MissingRecords(uncopied=1)
 
 
 def test_a_transaction_of_which_the_copy_holds_a_part_is_torn(spark: SparkSession) -> None:

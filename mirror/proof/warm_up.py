@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mirror.model.ledger import COMMITS, LOGS, READS, SENDS, Column, SendStatus
 from mirror.proof.account import Sides, settle_account
-from mirror.proof.delivery import GroupReading, Place, Route, Standing, judge_groups, judge_logs
+from mirror.proof.delivery import GroupCommits, GroupReading, Place, Route, judge_groups, judge_logs
 from mirror.proof.history import missing_acked
 from mirror.proof.tables import small_table
 
@@ -17,7 +17,7 @@ _ACTIVE, _COPY = Place("active", "topic"), Place("standby", "active.topic")
 _DIGEST = bytes(16)
 
 
-def rehearse(spark: SparkSession) -> None:
+def warm_up(spark: SparkSession) -> None:
     """Judge a history of two records, one of which was never copied."""
     sends = _table(
         spark,
@@ -33,13 +33,13 @@ def rehearse(spark: SparkSession) -> None:
         ],
     )
     reads = _table(spark, READS, [{"cluster": "active", "topic": "topic", "sequence": 0, "offset": 0}])
-    standing = Standing({}, _table(spark, COMMITS, [{"cluster": "active", "topic": "topic", "position": 1}]))
+    group_commits = GroupCommits({}, _table(spark, COMMITS, [{"cluster": "active", "topic": "topic", "position": 1}]))
     route = Route(_ACTIVE, _COPY)
     with ThreadPoolExecutor() as pool:
         parts: list[Future[Any]] = [
             pool.submit(missing_acked, sends, logs, route),
             pool.submit(judge_logs, sends, logs, [Route.own(_ACTIVE), route]),
-            pool.submit(judge_groups, reads, sends, logs, [GroupReading("group", (_ACTIVE, _COPY))], standing),
+            pool.submit(judge_groups, reads, sends, logs, [GroupReading("group", (_ACTIVE, _COPY))], group_commits),
             pool.submit(settle_account, sends, logs, Sides("active", "standby", (route,), returned_at_ms=10)),
         ]
         for part in parts:
