@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,17 +20,9 @@ from tests.flows import EAST_WEST
 
 
 @pytest.fixture
-def package() -> Iterator[logging.Logger]:
-    """The logger of this package, as it was before afterwards."""
-    logger, root = logging.getLogger("mirror"), logging.getLogger()
-    before = logger.level, logger.propagate, list(logger.handlers), list(root.handlers)
-    yield logger
-    for each in (logger, root):
-        for handler in each.handlers:
-            if isinstance(handler, Lines):
-                handler.close()
-    logger.setLevel(before[0])
-    logger.propagate, logger.handlers, root.handlers = before[1:]
+def package() -> logging.Logger:
+    """The logger of this package."""
+    return logging.getLogger("mirror")
 
 
 def lines_to(descriptor: int, most_waiting: int = 100) -> Lines:
