@@ -192,17 +192,19 @@ class FlowNews:
 
     def _tell_gaps(self, gaps: Mapping[GapKey, Gap]) -> None:
         new = [gap for key, gap in sorted(gaps.items()) if key not in self._gaps]
-        messages = [
-            f"gap found: {each.source} {'copies again' if each.kind is GapKind.COPIED_AGAIN else 'lacks'} offsets "
-            f"{each.start} to {each.end - 1} ({each.kind.value}): {each.reason}"
-            for each in new
-        ]
-        for line in shortened(messages):
+        for line in shortened([_gap_line(gap) for gap in new]):
             self._log.warning("%s", line)
         closed = [str(gap.source) for key, gap in sorted(self._gaps.items()) if key not in gaps]
         if closed:
             self._log.info("%sgaps: acknowledged", _named(closed))
         self._gaps = dict(gaps)
+
+
+def _gap_line(gap: Gap) -> str:
+    verb = "copies again" if gap.kind is GapKind.COPIED_AGAIN else "lacks"
+    # Of some gaps nobody knows how far they reach, or whether any record is missing.
+    what = f"{verb} offsets {gap.start} to {gap.end - 1}" if gap.count else f"from offset {gap.start} on"
+    return f"gap found: {gap.source} {what} ({gap.kind.value}): {gap.reason}"
 
 
 def conditions(runtime: FlowRuntime) -> dict[Condition, str]:

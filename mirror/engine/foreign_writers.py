@@ -155,7 +155,7 @@ class ForeignWriters:
                     self._put_back(others, source, stretch)
                 start, end = stretch
                 messages.append(
-                    f"{copy} has something at offsets {start} to {end - 1} that this flow did not write: {problem}"
+                    f"who has written to {copy} at offsets {start} to {end - 1} could not be looked up: {problem}"
                 )
         if news:
             records = [(*each.record(), (), at_ms) for each in news.values()]

@@ -247,6 +247,12 @@ def test_what_is_copied_again_is_not_called_lacking(watched: Watched) -> None:
     assert watched.look() == ["WARNING gap found: orders-0 copies again offsets 7 to 8 (copied-again): nobody can tell"]
 
 
+def test_a_gap_of_no_offsets_is_told_by_where_it_begins(watched: Watched) -> None:
+    gap = Gap(ORDERS[0], 8100, 8100, "created anew", 5, GapKind.RECREATED)
+    watched.runtime.follow(FlowState(gaps={gap.key: gap}))
+    assert watched.look() == ["WARNING gap found: orders-0 from offset 8100 on (recreated): created anew"]
+
+
 def test_gaps_and_foreign_writers_are_told_with_their_place(watched: Watched) -> None:
     gap = Gap(ORDERS[0], 2000, 3000, "retention was faster", 5)
     foreign = ForeignWriter(TopicPartition("east.orders", 1), 77, 10, 12, 2, 2**60)

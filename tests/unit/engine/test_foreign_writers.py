@@ -149,7 +149,7 @@ def test_what_cannot_be_read_any_more_is_told_all_the_same(
     runtime.foreign_ranges.append((ORDERS, (3, 5)))
     _, (problem,) = looked(runtime, monkeypatch, {}, problem=BrokerRefused("west: fetch", for_code(1)))
     assert list(runtime.foreign_ranges) == [], "the log has it no more"
-    assert "east.orders-0 has something at offsets 3 to 4 that this flow did not write" in problem
+    assert "who has written to east.orders-0 at offsets 3 to 4 could not be looked up" in problem
 
 
 @pytest.mark.parametrize(
