@@ -19,6 +19,7 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogTail, LogWriter
+from mirror.kafka.metadata import Metadata
 from mirror.kafka.problems import ConnectionFailed
 from mirror.lab import clusters
 from mirror.model.connect_offsets import read_source_positions
@@ -401,8 +402,8 @@ def test_a_leader_of_another_epoch_than_was_told_is_asked_again(
     (source,) = copying.pairs
     write(copying.flow.source_client, source, range(10))
     told = iter([7, 3])
-    real = Channel.leader_epoch
-    monkeypatch.setattr(Channel, "leader_epoch", lambda channel, partition: next(told, real(channel, partition)))
+    real = Metadata.leader_epoch
+    monkeypatch.setattr(Metadata, "leader_epoch", lambda known, partition: next(told, real(known, partition)))
     copying.until_caught_up()
     assert next(told, None) is None
     assert (values(copying, source), copying.state().gaps) == ([*range(10)], {})
