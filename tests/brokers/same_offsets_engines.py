@@ -66,6 +66,16 @@ def await_copies(engines: Engines) -> None:
     )
 
 
+def await_records(engines: Engines, copy: TopicPartition, count: int) -> None:
+    # Not where the log ends: a fence takes offsets there.
+    wait_until(
+        lambda: len(read(engines.target, copy, "read_uncommitted")),
+        f"{count} records in {copy}",
+        timeout_seconds=240,
+        until=lambda found: found >= count,
+    )
+
+
 def assert_same(engines: Engines, isolation: str = "read_uncommitted") -> None:
     """Each record is at its offset, once, whatever a reader of the copy asks for."""
     for number, copy in enumerate(engines.copies):
