@@ -127,6 +127,8 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
     """
     if work.is_two_way and ends.target_end > 0:
         return _followed(flow, work, ends, append_point) if work.is_original else _not_followed(flow, work)
+    if work.is_outdated:
+        return _recreated(flow, work, f"{work.target.topic} on {flow.flow.target}")
     origin = ends.source_end if flow.from_latest else ends.source_start
     copy = Bounds(ends.target_start, ends.target_end)
     refused = filling.may_begin(Bounds(origin, ends.source_end), copy, work.pad_limit or 0)
@@ -218,6 +220,13 @@ def _not_followed(flow: FlowWork, work: PartitionWork) -> NotYet:
     )
 
 
+def _recreated(flow: FlowWork, work: PartitionWork, where: str) -> Refused:
+    return Refused(
+        f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
+        f"beginning; {where} keeps what it has: {_ANEW}, or have that done (mirror.offsets.recreated)"
+    )
+
+
 def _gone_on(
     flow: FlowWork,
     work: PartitionWork,
@@ -235,10 +244,7 @@ def _gone_on(
             return _followed(flow, work, ends, append_point)
         if work.is_two_way:
             return _not_followed(flow, work)
-        return Refused(
-            f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
-            f"beginning; {where} keeps what it has: {_ANEW}, or have that done (mirror.offsets.recreated)"
-        )
+        return _recreated(flow, work, where)
     diverged = history.divergence(work.source, position)
     if diverged is not None:
         return Refused(
