@@ -7,16 +7,23 @@ from contextlib import closing
 
 import pytest
 
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogWriter
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import stamped, state_topic
 from mirror.model.state_values import source_record
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
-from tests.brokers.copying import can_tell, write
+from tests.brokers.copying import write
 from tests.brokers.engines import PARTITIONS, Engines
-from tests.brokers.same_offsets_engines import SAME, await_copies, await_records, verified
+from tests.brokers.same_offsets_engines import (
+    SAME,
+    await_anew,
+    await_copies,
+    await_records,
+    deleted_and_created_anew,
+    verified,
+)
 from tests.brokers.same_offsets_killed import read
 
 pytestmark = pytest.mark.long
@@ -42,15 +49,7 @@ def test_the_copy_of_a_topic_that_was_created_anew_is_made_anew_where_the_file_s
     planned = json.loads(mirror("plan", str(engines.file), "--json").stdout)["flows"][0]
     assert {each["action"] for each in planned["offsets"]} == {"make anew"}
     engines.running["second"] = engines.start()
-    wait_until(
-        lambda: (
-            (found := west.topics([copy]))
-            and found[copy].topic_id != former
-            and can_tell(engines.target, anew_copies(engines))
-        ),
-        f"the copy made anew; the engine said {engines.running['second'].log_tail(8)}",
-        timeout_seconds=240,
-    )
+    await_anew(engines, west, anew_copies(engines), former)
     for source, each in zip(anew, anew_copies(engines), strict=True):
         await_records(engines, each, 7)
         assert read(engines.target, each, "read_uncommitted") == read(engines.source, source, "read_uncommitted")
@@ -115,15 +114,7 @@ def test_a_recreated_topic_with_more_partitions_is_made_anew_with_all_of_them(
         write(engines.source, each, range(7))
     engines.settings += MAKE_ANEW
     engines.running["second"] = engines.start()
-    wait_until(
-        lambda: (
-            (found := west.topics([copies[0].topic]))
-            and found[copies[0].topic].topic_id != former
-            and can_tell(engines.target, copies)
-        ),
-        f"the copy made anew; the engine said {engines.running['second'].log_tail(8)}",
-        timeout_seconds=120,
-    )
+    await_anew(engines, west, copies, former)
     for source, each in zip(sources, copies, strict=True):
         await_records(engines, each, 7)
         assert read(engines.target, each, "read_uncommitted") == read(engines.source, source, "read_uncommitted")
@@ -140,14 +131,3 @@ def copied(engines: Engines) -> None:
 
 def anew_copies(engines: Engines) -> list[TopicPartition]:
     return engines.copies[:2]
-
-
-def deleted_and_created_anew(cluster: Cluster, topic: str, partitions: int) -> None:
-    cluster.delete_topics([topic])
-    wait_until(lambda: topic not in cluster.topics([topic]), f"{topic} to be gone", timeout_seconds=120)
-    wait_until(
-        lambda: cluster.create_topics([NewTopic(topic, partitions, 1)]),
-        f"{topic} to be there again",
-        timeout_seconds=120,
-        until=lambda results: results[0].problem is None,
-    )

@@ -90,8 +90,8 @@ def test_a_partition_that_a_recreated_topic_has_more_is_not_begun_in_the_copy_of
         cast(FlowWork, SimpleNamespace(flow=FLOW)),
         work,
         cast(Ends, SimpleNamespace(target_end=0)),
-        Standing(0, 0, is_compacted=False),
-        cast(Bearings, None),
+        AppendPoint(0, 0, is_compacted=False),
+        cast(LogHistory, None),
     )
     assert isinstance(place, Refused)
     assert place.reason.startswith("orders on west was deleted and created anew")
