@@ -102,7 +102,7 @@ def late_append(engines: Engines, west: Cluster, copy: TopicPartition, value: by
     """Return what appends, when it is called, what an engine has on its way now; that returns the broker's code."""
     producer = producer_of(Flow(engines.alias, "west"), west.topics([copy.topic])[copy.topic].topic_id)
     with Appender("west", engines.target) as appender:
-        known, _ = partition_state.active_producers(appender.channel, [copy])
+        known = partition_state.active_producers(appender.channel, [copy])
     sequence = sequence_of(known[copy], producer)
     sent = batch.encode([Record(-1, 1, b"key", value, (), -1)], compression.NONE, producer, sequence)
 
