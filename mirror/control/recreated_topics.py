@@ -11,12 +11,16 @@ Invariants:
 (b) Nothing appends to it any more: all its partitions have stopped, in an epoch that has ended.
 (c) What is gone with it is a gap on record before it is deleted, by what its logs hold: positions on record may lie
     behind that.
+(d) The source is the cluster that it was copied from: what was copied from one that is lost is nowhere else.
+(e) Nobody else has written to it: applications may have gone on with it while the source was down, and their records
+    are nowhere else.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from mirror.config.settings import FlowSettings
@@ -25,14 +29,18 @@ from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.kafka import topic_ids
 from mirror.kafka.answers import Found
 from mirror.kafka.brokers import known_topic_ids
+from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import Topic
+from mirror.kafka.log import read_batches
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.state_record import stamped, state_topic
+from mirror.same_offsets.chain import producer_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +118,27 @@ def gaps_of(
         yield Gap(source, start, until, reason, at_ms, GapKind.RECREATED, None, copy.former_id)
 
 
+def written_by_others(settings: FlowSettings, copy: TopicPartition, start: int, end: int) -> str | None:
+    """Say who else has written to a copy between two offsets, None if nobody has.
+
+    Raises
+    ------
+    KafkaProblem
+        if they cannot be read.
+    """
+    if start >= end:
+        return None
+    ours = producer_of(settings.flow).producer_id
+    with closing(Channel(settings.flow.target, settings.clients.checkpoints_consumer)) as channel:
+        for _, header in read_batches(channel, copy, start, end):
+            if header.producer_id != ours:
+                return (
+                    f"somebody else has written to {copy} at offset {header.base_offset} (producer id "
+                    f"{header.producer_id}): save what is to be kept, and delete the topic"
+                )
+    return None
+
+
 class RecreatedTopicsTick:
     """Deletes the copies of topics that were created anew on the source, where the file says so."""
 
@@ -122,10 +151,12 @@ class RecreatedTopicsTick:
         writer: Appender,
         has_stopped: Callable[[str], bool],
         clock: Clock = now_ms,
+        others: Callable[[FlowSettings, TopicPartition, int, int], str | None] = written_by_others,
     ) -> None:
         """Append with ``writer``; ``log`` is read as it was last polled.
 
-        ``has_stopped`` says of a topic of the source whether nothing appends to its copy, nor will.
+        ``has_stopped`` says of a topic of the source whether nothing appends to its copy, nor will; ``others`` who else
+        has written to a copy.
         """
         self._settings = settings
         self._log = log
@@ -134,6 +165,7 @@ class RecreatedTopicsTick:
         self._writer = writer
         self._has_stopped = has_stopped
         self._clock = clock
+        self._others = others
         self._notes: tuple[str, ...] = ()
 
     def tick(self) -> TickReport:
@@ -152,13 +184,21 @@ class RecreatedTopicsTick:
             self._target.topics(list(map(self._settings.copy_of, stopped))),
         )
         outdated = outdated_copies(state, self._settings, upstream, downstream)
-        if not outdated:
+        if not outdated or state.source_id != self._source.cluster_id:
             return 0, ()
+        if state.former_sources:
+            now, before = state.source_id, ", ".join(state.former_sources)
+            return 0, [
+                f"{each.copy.name} on {flow.target} is not deleted to be made anew: {flow.source} is cluster {now}, "
+                f"and was another one before ({before}), of which the copy may be all that is left: delete the topic "
+                "there to have it made anew"
+                for each in outdated
+            ]
         told = known_topic_ids(self._source, [each.topic.name for each in outdated])
         copies = {each.copy.name: each for each in outdated if told[each.topic.name] == {each.topic.topic_id}}
         if not copies:
             return 0, ()
-        bounds = self._bounds([each.copy for each in copies.values()])
+        bounds = self._own(copies, self._bounds([each.copy for each in copies.values()]))
         problems = [
             f"{name} on {flow.target} is not deleted to be made anew: {why}" for name, why in bounds.problems.items()
         ]
@@ -195,6 +235,30 @@ class RecreatedTopicsTick:
         for topic in found.problems:
             found.pop(topic, None)
         return found
+
+    def _own(
+        self, copies: Mapping[str, OutdatedCopy], bounds: Found[str, dict[TopicPartition, tuple[int, int]]]
+    ) -> Found[str, dict[TopicPartition, tuple[int, int]]]:
+        """Return the bounds of those copies alone that nobody else has written to behind what is on record."""
+        found: Found[str, dict[TopicPartition, tuple[int, int]]] = Found({}, dict(bounds.problems))
+        for name, logs in bounds.items():
+            try:
+                found_others = self._of_others(copies[name], logs)
+            except KafkaProblem as problem:
+                found_others = str(problem)
+            if found_others is None:
+                found[name] = logs
+            else:
+                found.problems[name] = found_others
+        return found
+
+    def _of_others(self, copy: OutdatedCopy, logs: Mapping[TopicPartition, tuple[int, int]]) -> str | None:
+        for each, (start, end) in sorted(logs.items()):
+            position = copy.positions.get(TopicPartition(copy.topic.name, each.partition))
+            copied = position.downstream if position is not None else 0
+            if (said := self._others(self._settings, each, max(start, copied), end)) is not None:
+                return said
+        return None
 
 
 def _with_same_offsets(state: FlowState, settings: FlowSettings) -> dict[str, dict[TopicPartition, Position]]:

@@ -34,6 +34,6 @@ class SourceBrokersTick:
         brokers = self._source.broker_addresses()
         if not brokers or brokers == state.source_brokers:
             return 0, ()
-        record = source_record(state.source_id, brokers)
+        record = source_record(state.source_id, brokers, state.former_sources)
         self._writer.append(state_topic(self._flow.source), 0, stamped([record], None, at_ms))
         return 1, ()

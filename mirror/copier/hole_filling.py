@@ -171,7 +171,7 @@ class HoleFiller:
         made = self._copies.get(hole.copy)
         if made is None:
             made = SameOffsetsCopy(
-                self._flow.flow, self._appender, markers, hole.copy, is_compacted=hole.append_point.is_compacted
+                hole.producer, self._appender, markers, hole.copy, is_compacted=hole.append_point.is_compacted
             )
             if (end := made.place.copy.bounds.end) != hole.append_point.end:
                 raise Moved(hole.copy, hole.append_point.end, end)

@@ -28,11 +28,12 @@ _NOT_LOOKED = -1
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """What is to be filled in a copy before anything else is appended to it: up to, not including, ``until``."""
+    """What is to be filled in a copy, as whom, before anything else is appended: up to, not including, ``until``."""
 
     copy: TopicPartition
     append_point: AppendPoint
     until: int
+    producer: Producer
 
 
 class SameOffsetsLane(Lane):
@@ -172,9 +173,10 @@ class SameOffsetsLane(Lane):
             return None
         point = self.append_point
         if point.begins_at >= 0:
-            return Hole(self.work.target, point, point.begins_at)
+            return Hole(self.work.target, point, point.begins_at, self.producer)
         until = self._hole_until
-        return Hole(self.work.target, point, until) if point.end < until <= self._looked_until else None
+        hole = Hole(self.work.target, point, until, self.producer)
+        return hole if point.end < until <= self._looked_until else None
 
     @property
     def _hole_until(self) -> int:

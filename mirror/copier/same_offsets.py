@@ -17,9 +17,7 @@ from mirror.kafka.batch import Producer, next_sequence
 from mirror.kafka.channel import EARLIEST, LATEST, View
 from mirror.kafka.partition_state import ActiveProducer
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
-from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
-from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import padding, tombstones
 from mirror.same_offsets.filling import (
     FILLERS_A_BATCH,
@@ -74,9 +72,9 @@ class SameOffsetsCopy:
     """
 
     def __init__(
-        self, flow: Flow, appender: Appender, markers: Markers, partition: TopicPartition, *, is_compacted: bool
+        self, producer: Producer, appender: Appender, markers: Markers, partition: TopicPartition, *, is_compacted: bool
     ) -> None:
-        """Look where the copy stands; ``markers`` are taken over already.
+        """Look where the copy stands, which is written as ``producer``; ``markers`` are taken over already.
 
         Raises
         ------
@@ -86,7 +84,7 @@ class SameOffsetsCopy:
         self.partition = partition
         self._appender = appender
         self._markers = markers
-        self._producer = producer_of(flow)
+        self._producer = producer
         self._most_fillers = FILLERS_A_BATCH
         # What an engine of before has sent may still arrive.
         self.place = Place(Copy(Bounds(0, 0), is_compacted, may_get_markers=True), 0)
@@ -307,6 +305,10 @@ def foreign_write(copy: TopicPartition, expected: int, found: int) -> str:
 
 
 def sequence_of(known: Iterable[ActiveProducer], producer: Producer) -> int:
-    """Return the next sequence of a producer; of one that is not known, the first: any is taken then."""
-    last = (each.last_sequence for each in known if each.producer_id == producer.producer_id)
+    """Return the next sequence of a producer in its epoch; of one that is not known, the first.
+
+    Of a producer id that is not known any is taken; of a later epoch than the known one the first alone.
+    """
+    key = producer.producer_id, producer.epoch
+    last = (each.last_sequence for each in known if (each.producer_id, each.epoch) == key)
     return next_sequence(max(last, default=-1), 1)

@@ -21,7 +21,6 @@ from mirror.kafka import partition_state
 from mirror.kafka.batch import CorruptBatch, Header, Record, records
 from mirror.kafka.channel import LATEST, Channel, View, topic_settings
 from mirror.kafka.log import read_batches
-from mirror.kafka.partition_state import ActiveProducer
 from mirror.kafka.problems import KafkaProblem
 from mirror.kafka.topic_ids import differ
 from mirror.model.gap import Gap
@@ -71,25 +70,23 @@ def find_same_places(
                 found if isinstance(found, NotYet) else NotYet(str(problem or f"{copy} has no leader"))
             )
             continue
-        sequence = _sequence(before[copy], flow), _sequence(after[copy], flow)
-        # What arrives in between would be neither in the end nor in the sequence that belongs to it.
-        if sequence[0] != sequence[1] or written.get(copy) != found.target_end:
-            places[work.source] = NotYet(f"{copy} on {flow.flow.target} gets what was sent before, or replicates it")
-            continue
-        policy = policies.get(copy.topic, {}).get("cleanup.policy") or ""
-        append_point = AppendPoint(found.target_end, sequence[1], is_compacted="compact" in policy)
         try:
             now = with_ids(work, source.channel(), target.channel())
+            producer = producer_of(flow.flow, now.target_id)
+            sequence = sequence_of(before[copy], producer), sequence_of(after[copy], producer)
+            # What arrives in between would be neither in the end nor in the sequence that belongs to it.
+            if sequence[0] != sequence[1] or written.get(copy) != found.target_end:
+                where = f"{copy} on {flow.flow.target}"
+                places[work.source] = NotYet(f"{where} gets what was sent before, or replicates it")
+                continue
+            policy = policies.get(copy.topic, {}).get("cleanup.policy") or ""
+            append_point = AppendPoint(found.target_end, sequence[1], is_compacted="compact" in policy)
             places[work.source] = _place(flow, now, found, append_point, history, source.channel(), target.channel())
         except KafkaProblem as failure:
             places[work.source] = NotYet(str(failure))
         except CorruptBatch as corrupt:
             places[work.source] = Refused(f"{copy} on {flow.flow.target} cannot be read: {corrupt}")
     return places
-
-
-def _sequence(known: Sequence[ActiveProducer], flow: FlowWork) -> int:
-    return sequence_of(known, producer_of(flow.flow))
 
 
 def _place(
@@ -127,6 +124,8 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
     """
     if work.is_two_way and ends.target_end > 0:
         return _followed(flow, work, ends, append_point) if work.is_original else _not_followed(flow, work)
+    if work.is_outdated:
+        return _recreated(flow, work, f"{work.target.topic} on {flow.flow.target}")
     origin = ends.source_end if flow.from_latest else ends.source_start
     copy = Bounds(ends.target_start, ends.target_end)
     refused = filling.may_begin(Bounds(origin, ends.source_end), copy, work.pad_limit or 0)
@@ -218,6 +217,13 @@ def _not_followed(flow: FlowWork, work: PartitionWork) -> NotYet:
     )
 
 
+def _recreated(flow: FlowWork, work: PartitionWork, where: str) -> Refused:
+    return Refused(
+        f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
+        f"beginning; {where} keeps what it has: {_ANEW}, or have that done (mirror.offsets.recreated)"
+    )
+
+
 def _gone_on(
     flow: FlowWork,
     work: PartitionWork,
@@ -235,10 +241,7 @@ def _gone_on(
             return _followed(flow, work, ends, append_point)
         if work.is_two_way:
             return _not_followed(flow, work)
-        return Refused(
-            f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
-            f"beginning; {where} keeps what it has: {_ANEW}, or have that done (mirror.offsets.recreated)"
-        )
+        return _recreated(flow, work, where)
     diverged = history.divergence(work.source, position)
     if diverged is not None:
         return Refused(

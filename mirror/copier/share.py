@@ -198,7 +198,7 @@ class Share:
     def _lane(self, work: PartitionWork, ready: Ready, syncs: PartitionSyncs | None) -> Lane:
         flow, mirrored = self._work, self._mirrored
         if ready.append_point is not None:
-            producer = producer_of(flow.flow)
+            producer = producer_of(flow.flow, ready.handover.position.target_id)
             return SameOffsetsLane(
                 work, ready.handover, producer, ready.append_point, syncs, flow.parked_topic, mirrored
             )

@@ -217,6 +217,8 @@ class PartitionWork:
         whether the file has the flow back copied to the same offsets, between the same two topics.
     copied_back
         how far the flow back has copied ``target`` into ``source``; None: not at all, or that is not known.
+    is_outdated
+        whether the topic of ``target`` has the source's offsets of a former topic of that name in other partitions.
     """
 
     flow: Flow
@@ -237,6 +239,7 @@ class PartitionWork:
     pad_limit: int | None = None
     is_two_way: bool = False
     copied_back: Position | None = None
+    is_outdated: bool = False
 
     @property
     def is_original(self) -> bool:

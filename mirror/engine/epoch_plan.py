@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from mirror.copier.work import FlowWork, PartitionWork
 from mirror.engine.flow_producers import Writing
 from mirror.engine.flow_runtime import FlowRuntime
+from mirror.engine.recreated_copies import outdated_copies
 from mirror.model.flow import Flow
 from mirror.model.state_record import state_topic
 
@@ -45,9 +46,11 @@ def partitions_to_copy(runtimes: Mapping[Flow, FlowRuntime], writing: Mapping[Fl
             runtime.translated.pad_limit(runtime.settings, source),
             source.topic in runtime.copied_back.topics,
             runtime.copied_back.of(target),
+            target_id in outdated,
         )
         for flow, runtime in runtimes.items()
         if runtime.is_known and runtime.may_be_copied
+        for outdated in [outdated_copies(runtime)]
         for source, target, topic_id, target_id in runtime.partitions
         if source not in runtime.stopped
         and source not in runtime.takeovers

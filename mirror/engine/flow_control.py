@@ -458,7 +458,9 @@ class FlowControl:
             records += lacking_pauses(self._runtime.pauses, state)
         if self._source is not None and state.source_id != self._source.cluster_id:
             # Other engines tell by it whose records these are, and must know before there are any.
-            records.append(source_record(self._source.cluster_id))
+            # What was copied from another one before may be all that is left of that.
+            before = dict.fromkeys((*state.former_sources, *([state.source_id] if state.source_id else ())))
+            records.append(source_record(self._source.cluster_id, former=tuple(before)))
         return records
 
     def _find_partitions(self, source: Cluster, settings: FlowSettings, mirrors: Mirrors) -> TickReport:

@@ -1,4 +1,4 @@
-"""When the copy of a topic that was created anew on the source may be deleted: nothing appends to it any more."""
+"""The copies of topics that were created anew on the source: which they are, and when they may be deleted."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mirror.control.recreated_topics import RecreatedTopicsTick
 from mirror.control.tick import Appender, TickReport
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.kafka.cluster import Cluster
+from mirror.kafka.topic_ids import differ
 
 
 def recreated_topics(
@@ -17,6 +18,18 @@ def recreated_topics(
 ) -> Callable[[], TickReport]:
     """Return what deletes such copies of a flow, as its file says."""
     return RecreatedTopicsTick(runtime.settings, log, source, target, writer, partial(has_stopped, runtime)).tick
+
+
+def outdated_copies(runtime: FlowRuntime) -> frozenset[str]:
+    """Return the ids of the copies with the source's offsets of former topics: no partition is begun in them."""
+    ids = {source.topic: topic_id for source, _, topic_id, _ in runtime.partitions}
+    return frozenset(
+        handover.position.target_id
+        for source, handover in runtime.handovers.items()
+        if handover.position.same_offsets
+        and differ(handover.position.topic_id, ids.get(source.topic, ""))
+        and runtime.settings.is_alone(source.topic)
+    )
 
 
 def has_stopped(runtime: FlowRuntime, topic: str) -> bool:

@@ -138,6 +138,8 @@ class FlowState:
     source_id: str = ""
     #: Where its brokers were last, for who has to find out whether it is gone.
     source_brokers: tuple[str, ...] = ()
+    #: The ids of the clusters that the flow copied from before.
+    former_sources: tuple[str, ...] = ()
     foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
     run: RunReport | None = None
     #: What is wished of the flow's topics, as far as it is understood; see :attr:`pauses`.
@@ -234,7 +236,7 @@ class FlowState:
             case ["quota", entity, limit]:
                 self.quotas.pop(_quota_key(entity, limit), None)
             case ["source"]:
-                self.source_id, self.source_brokers = "", ()
+                self.source_id, self.source_brokers, self.former_sources = "", (), ()
             case ["failover", run]:
                 self.failovers.pop(run, None)
             case ["claim"]:
@@ -327,6 +329,7 @@ class FlowState:
                 )
             case ["source"]:
                 self.source_id, self.source_brokers = content["cluster_id"], tuple(content.get("brokers", ()))
+                self.former_sources = tuple(content.get("former", ()))
             case ["failover", run]:
                 self.failovers[run] = FailoverEntry.of_content(run, content)
             case ["claim"]:

@@ -189,13 +189,15 @@ def writer_record(producer_id: int, since_ms: int) -> StateRecord:
     return json_record(["writer", producer_id], {"since_ms": since_ms})
 
 
-def source_record(cluster_id: str, brokers: Sequence[str] = ()) -> StateRecord:
+def source_record(cluster_id: str, brokers: Sequence[str] = (), former: Sequence[str] = ()) -> StateRecord:
     """Return the record that says which cluster the flow copies from: aliases may differ from file to file.
 
     ``brokers``: where its brokers are, for who has to find out whether it is gone; none if that is not known yet.
+    ``former``: the ids of the clusters that it copied from before.
     """
     known = {"brokers": list(brokers)} if brokers else {}
-    return json_record(["source"], {"cluster_id": cluster_id} | known)
+    before = {"former": list(former)} if former else {}
+    return json_record(["source"], {"cluster_id": cluster_id} | known | before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import hashlib
 
+from mirror.kafka import topic_ids
 from mirror.kafka.batch import Producer
 from mirror.model.flow import Flow
 
 # Brokers give producer ids out from 0 upwards, in blocks: none will ever be as large.
 _OURS = 1 << 62
+# The last one that there is stays free.
+_EPOCHS = 0x7FFF
 
 
 def markers_transactional_id(flow: Flow) -> str:
@@ -22,10 +25,16 @@ def markers_transactional_id(flow: Flow) -> str:
     return f"mm2-offsets.{flow.source}.internal.{flow.target}"
 
 
-def producer_of(flow: Flow) -> Producer:
+def producer_of(flow: Flow, copy_id: str = "") -> Producer:
     """Return the producer that a flow writes copies with the source's offsets as.
 
-    Its id follows from the flow's name, so that all engines of the flow have the same without asking.
+    Its id follows from the flow's name, so that all engines of the flow have the same without asking. Its epoch follows
+    from the id of the copy's topic, if the cluster gives one: requests name topics by their names, and one that was
+    sent to a copy that is deleted by now is not to be taken for the same append to the one that was made anew.
     """
-    digest = hashlib.sha256(f"{flow.source}->{flow.target}".encode()).digest()
-    return Producer(_OURS | int.from_bytes(digest[:8], "big") >> 2, 0)
+    epoch = 0 if copy_id in ("", topic_ids.NONE) else _number(copy_id) % _EPOCHS
+    return Producer(_OURS | _number(f"{flow.source}->{flow.target}") >> 2, epoch)
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")

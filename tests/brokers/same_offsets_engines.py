@@ -9,12 +9,13 @@ import confluent_kafka
 
 from mirror.client import GroupPosition
 from mirror.kafka.channel import EARLIEST
+from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import LogTail
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
-from tests.brokers.copying import delete_records, ends_of, producer_to
+from tests.brokers.copying import can_tell, delete_records, ends_of, producer_to
 from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_killed import read
 from tests.interop.java_gateway import JavaRemoteClusterUtils
@@ -62,6 +63,39 @@ def await_copies(engines: Engines) -> None:
     wait_until(
         lambda: caught_up(engines),
         f"the copies; engines said { {name: one.log_tail(8) for name, one in engines.running.items()} }",
+        timeout_seconds=240,
+    )
+
+
+def await_records(engines: Engines, copy: TopicPartition, count: int) -> None:
+    # Not where the log ends: a fence takes offsets there.
+    wait_until(
+        lambda: len(read(engines.target, copy, "read_uncommitted")),
+        f"{count} records in {copy}",
+        timeout_seconds=240,
+        until=lambda found: found >= count,
+    )
+
+
+def deleted_and_created_anew(cluster: Cluster, topic: str, partitions: int) -> None:
+    cluster.delete_topics([topic])
+    wait_until(lambda: topic not in cluster.topics([topic]), f"{topic} to be gone", timeout_seconds=120)
+    wait_until(
+        lambda: cluster.create_topics([NewTopic(topic, partitions, 1)]),
+        f"{topic} to be there again",
+        timeout_seconds=120,
+        until=lambda results: results[0].problem is None,
+    )
+
+
+def await_anew(engines: Engines, cluster: Cluster, copies: list[TopicPartition], former_id: str) -> None:
+    """Wait until the copy on a cluster is another topic than the one with this id, and has these partitions."""
+    name = copies[0].topic
+    wait_until(
+        lambda: (
+            (found := cluster.topics([name])) and found[name].topic_id != former_id and can_tell(engines.target, copies)
+        ),
+        f"the copy made anew; engines said { {name: one.log_tail(8) for name, one in engines.running.items()} }",
         timeout_seconds=240,
     )
 

@@ -23,6 +23,7 @@ from mirror.kafka.connection import Connection
 from mirror.kafka.log import read_batches
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.filling import Ahead, ManyMarkers, OneMarker, RaiseEpoch, Records, next_step
 
 FLOW = Flow("east", "west")
@@ -55,7 +56,7 @@ def copy(told: dict[str, Any]) -> None:
         view = View.STABLE if told["read_committed"] else View.VISIBLE
         end = channel.offsets([source], LATEST, view)[source]
         markers = Markers(flow, appender.channel, writes_many=told["writes_many"])
-        made = SameOffsetsCopy(flow, appender, markers, target, is_compacted=told["is_compacted"])
+        made = SameOffsetsCopy(producer_of(flow), appender, markers, target, is_compacted=told["is_compacted"])
         while True:
             position = max(made.place.copy.bounds.end, channel.offsets([source], EARLIEST)[source])
             found = next_records(channel, source, position, end, read_committed=told["read_committed"])

@@ -144,12 +144,30 @@ def test_what_somebody_else_writes_into_the_copy_is_noticed_by_the_next_offset(
     """It shifts what follows: the copy is named, and nothing more is appended to it."""
     flow = Flow(unique("flow"), "west")
     markers = Markers(flow, appender.channel, writes_many=False)
-    copy = SameOffsetsCopy(flow, appender, markers, partition, is_compacted=False)
+    copy = SameOffsetsCopy(producer_of(flow), appender, markers, partition, is_compacted=False)
     assert (copy.place.copy.bounds.end, copy.place.sequence) == (0, 0)
     copy.append(encode([Record(0, NOW, b"k", b"0", (), -1)], 0, copy.producer, 0), 1)
     assert appender.append(partition, encode([Record(0, NOW, b"k", b"foreign", (), -1)], 0)).base_offset == 1
     with pytest.raises(ForeignWrite, match=f"{partition} goes on at offset 2, and its source at 1"):
         copy.append(encode([Record(1, NOW, b"k", b"1", (), -1)], 0, copy.producer, 1), 1)
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_what_was_sent_to_a_former_topic_of_the_copy_s_name_is_refused_whichever_epoch_is_the_later_one(
+    appender: Appender, partition: TopicPartition, is_later: bool
+) -> None:
+    """The epoch follows from the topic's id: in that of the copy that was made anew the sequence would be the next."""
+    earlier, later = sorted((producer_of(Flow("east", "west"), each) for each in ("one", "another")), key=epoch)
+    former, now = (later, earlier) if is_later else (earlier, later)
+    for sequence in range(2):
+        assert appender.append(partition, encode([Record(0, NOW, b"k", b"", (), -1)], 0, now, sequence)).code == 0
+    late = appender.append(partition, encode([Record(0, NOW, b"k", b"of the former", (), -1)], 0, former, 2))
+    assert late.code in codes.SEQUENCE_ERRORS
+    assert appender.append(partition, encode([Record(0, NOW, b"k", b"", (), -1)], 0, now, 2))[:2] == (0, 2)
+
+
+def epoch(producer: Producer) -> int:
+    return producer.epoch
 
 
 @pytest.mark.parametrize(
@@ -185,7 +203,7 @@ def test_many_markers_are_written_behind_one_of_a_coordinator_that_was_started_a
     mortal.start()
     with Appender("mortal", client) as appender:
         markers = Markers(flow, appender.channel, writes_many=True)
-        copy = SameOffsetsCopy(flow, appender, markers, copied, is_compacted=False)
+        copy = SameOffsetsCopy(producer_of(flow), appender, markers, copied, is_compacted=False)
         assert leave_one(appender, markers, [copy]) == {}
         markers.raise_epoch()
         # Refused, which says how to ask.

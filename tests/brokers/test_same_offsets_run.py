@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import mirror
 from tests.brokers.copying import can_tell, delete_records, ends_of, producer_to, write
 from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_engines import (
@@ -17,6 +14,7 @@ from tests.brokers.same_offsets_engines import (
     assert_killed_engines_copy_each_record_once,
     assert_same,
     await_copies,
+    await_records,
     in_transactions,
     verified,
     with_a_removed_head,
@@ -96,16 +94,6 @@ def test_what_cannot_have_the_offsets_is_refused_by_name_and_a_compacted_copy_ge
     assert {each["topic"]: each["verdict"] for each in verified(same)["partitions"]}[keyed.topic] == "FAIL"
 
 
-def await_records(engines: Engines, copy: TopicPartition, count: int) -> None:
-    # Not where the log ends: a fence takes offsets there.
-    wait_until(
-        lambda: len(read(engines.target, copy, "read_uncommitted")),
-        f"{count} records in {copy}",
-        timeout_seconds=240,
-        until=lambda found: found >= count,
-    )
-
-
 def keyed_in_transactions(engines: Engines, partition: TopicPartition) -> None:
     producer = producer_to(engines.source, transactional_id=f"{partition.topic}-writer")
     producer.init_transactions()
@@ -151,56 +139,3 @@ def test_what_is_over_the_limit_is_translated_where_the_file_says_so_by_each_eng
         until=lambda found: any("1 partition is translated" in each for each in found["notes"]),
     )
     assert [each["stopped"] for each in flow["partitions"] if each["topic"] == far.topic] == [None]
-
-
-def test_the_copy_of_a_topic_that_was_created_anew_is_made_anew_where_the_file_says_so_and_what_is_gone_is_a_gap(
-    engines: Engines, east: Cluster, west: Cluster
-) -> None:
-    engines.settings = SAME
-    engines.send(PARTITIONS * 10)
-    engines.running["first"] = engines.start()
-    await_copies(engines)
-    copy = engines.copies[0].topic
-    former = west.topics([copy])[copy].topic_id
-    engines.running["first"].kill()
-    deleted_and_created_anew(east, engines.topic, 2)
-    engines.settings += "mirror.offsets.recreated = make-anew\n"
-    anew = [TopicPartition(engines.topic, number) for number in range(2)]
-    for each in anew:
-        write(engines.source, each, range(7))
-    planned = json.loads(mirror("plan", str(engines.file), "--json").stdout)["flows"][0]
-    assert {each["action"] for each in planned["offsets"]} == {"make anew"}
-    engines.running["second"] = engines.start()
-    wait_until(
-        lambda: (
-            (found := west.topics([copy]))
-            and found[copy].topic_id != former
-            and can_tell(engines.target, anew_copies(engines))
-        ),
-        f"the copy made anew; the engine said {engines.running['second'].log_tail(8)}",
-        timeout_seconds=240,
-    )
-    for source, each in zip(anew, anew_copies(engines), strict=True):
-        await_records(engines, each, 7)
-        assert read(engines.target, each, "read_uncommitted") == read(engines.source, source, "read_uncommitted")
-    gaps = json.loads(mirror("gaps", str(engines.file), "--json").stdout)
-    found = {
-        (each["partition"], each["from"], each["to"], each["kind"]) for each in gaps if each["topic"] == engines.topic
-    }
-    assert found == {(number, 0, 10, "recreated") for number in range(PARTITIONS)}
-    assert {each["verdict"] for each in verified(engines)["partitions"] if each["topic"] == engines.topic} == {"PASS"}
-
-
-def anew_copies(engines: Engines) -> list[TopicPartition]:
-    return engines.copies[:2]
-
-
-def deleted_and_created_anew(cluster: Cluster, topic: str, partitions: int) -> None:
-    cluster.delete_topics([topic])
-    wait_until(lambda: topic not in cluster.topics([topic]), f"{topic} to be gone", timeout_seconds=120)
-    wait_until(
-        lambda: cluster.create_topics([NewTopic(topic, partitions, 1)]),
-        f"{topic} to be there again",
-        timeout_seconds=120,
-        until=lambda results: results[0].problem is None,
-    )

@@ -21,6 +21,7 @@ from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
+from mirror.model.state_values import source_record
 from tests.unit.control.builders import flow_settings, topic
 
 ASKED = ("mirror.offsets = same", "mirror.offsets.recreated = make-anew")
@@ -96,13 +97,20 @@ class World:
         self.logs = [(4, 11), (5, 5)]
         self.deleted: list[Mapping[str, str]] = []
         self.problem: str | None = None
+        self.looked_at: list[tuple[TopicPartition, int, int]] = []
+        self.others: dict[TopicPartition, str] = {}
         self.written: list[NewRecord] = []
-        self.state = state_of(AT.record(ORDERS), AT.record(GONE))
+        self.cluster_id = "the east"
+        self.state = state_of(AT.record(ORDERS), AT.record(GONE), source_record(self.cluster_id))
         cluster = cast(Cluster, self)
         log = cast(FlowLog, SimpleNamespace(state=self.state))
         self._tick = RecreatedTopicsTick(
-            flow_settings(*ASKED), log, cluster, cluster, self, self.stopped.__contains__, clock=lambda: 7
+            flow_settings(*ASKED), log, cluster, cluster, self, self.stopped.__contains__, lambda: 7, self.written_by
         )
+
+    def written_by(self, _: Any, copy: TopicPartition, start: int, end: int) -> str | None:
+        self.looked_at.append((copy, start, end))
+        return self.others.get(copy)
 
     def topics(self, names: Collection[str]) -> Found[str, Topic]:
         counts = {"orders": 1, "east.orders": 2}
@@ -173,6 +181,25 @@ def test_a_copy_that_does_not_tell_what_it_holds_is_kept(world: World) -> None:
     world.logs[1] = (5, -1)
     report = world.look()
     assert report.problems == ("east.orders on west is not deleted to be made anew: LEADER_NOT_AVAILABLE",)
+    assert (world.deleted, world.written) == ([], [])
+
+
+def test_a_copy_that_others_have_written_to_behind_what_is_on_record_is_kept(world: World) -> None:
+    copy = TopicPartition("east.orders", 0)
+    world.others[copy] = "somebody else has written"
+    report = world.look()
+    assert report.problems == ("east.orders on west is not deleted to be made anew: somebody else has written",)
+    assert (world.deleted, world.written) == ([], [])
+    assert world.looked_at == [(copy, 10, 11)]
+
+
+def test_what_may_be_of_another_cluster_is_kept(world: World) -> None:
+    """The source was lost and built anew, or its address in the file is another one's."""
+    world.state.apply(*source_record("the east", former=["the lost east"]))
+    (problem,) = world.look().problems
+    assert problem.startswith("east.orders on west is not deleted to be made anew: east is cluster the east, and was")
+    world.state.apply(*source_record("the lost east"))
+    assert world.look().problems == ()
     assert (world.deleted, world.written) == ([], [])
 
 

@@ -13,6 +13,7 @@ from mirror.copier.append_point import AppendPoint
 from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.same_lane import Hole
 from mirror.copier.work import FlowWork
+from mirror.kafka.batch import PLAIN
 from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -79,7 +80,7 @@ def test_once_the_right_to_many_markers_is_taken_away_holes_are_filled_one_by_on
     monkeypatch.setattr(hole_filling.partition_state, "unable_to_append", lambda *_: {})
     work = SimpleNamespace(flow=Flow("east", "west"), target_client={})
     filler = HoleFiller(cast(FlowWork, work), lambda: None)
-    hole = Hole(ORDERS, AppendPoint(0, 0, is_compacted=False), 4)
+    hole = Hole(ORDERS, AppendPoint(0, 0, is_compacted=False), 4, PLAIN)
     (refused,) = filler.fill([hole]).values()
     assert "ClusterAuthorizationFailed (needs Alter on the cluster)" in str(refused)
     filler.fill([hole])

@@ -24,6 +24,7 @@ from mirror.kafka.partition_state import ActiveProducer
 from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.filling import Padding, Tombstones
 
 ORDERS, FLOW = TopicPartition("orders", 0), Flow("east", "west")
@@ -63,7 +64,7 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Target:
 @pytest.fixture
 def copy(target: Target) -> SameOffsetsCopy:
     markers = cast(Markers, StandInMarkers())
-    return SameOffsetsCopy(FLOW, cast(Appender, target), markers, ORDERS, is_compacted=False)
+    return SameOffsetsCopy(producer_of(FLOW), cast(Appender, target), markers, ORDERS, is_compacted=False)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_what_lies_where_a_hole_is_to_be_filled_is_not_taken_for_what_fills_it(
     work = cast(FlowWork, SimpleNamespace(flow=FLOW, target_client={}))
     target.end = end
     filler = HoleFiller(work, lambda: None)
-    (found,) = filler.fill([Hole(ORDERS, AppendPoint(100, 0, is_compacted=False), 101)]).values()
+    (found,) = filler.fill([Hole(ORDERS, AppendPoint(100, 0, is_compacted=False), 101, producer_of(FLOW))]).values()
     assert isinstance(found, Moved)
     assert str(found) == f"{ORDERS} ends at {end}, and not at 100: what lies there is looked up"
 

@@ -82,3 +82,16 @@ def test_a_copy_that_is_longer_than_its_source_is_waited_for_while_it_may_be_the
         cast(Channel, None),
     )
     assert type(place) is expected
+
+
+def test_a_partition_that_a_recreated_topic_has_more_is_not_begun_in_the_copy_of_the_former_one() -> None:
+    work = PartitionWork(FLOW, ORDERS, TopicPartition("west.orders", 0), "new", None, target_id="old", is_outdated=True)
+    place = same_places._begun(
+        cast(FlowWork, SimpleNamespace(flow=FLOW)),
+        work,
+        cast(Ends, SimpleNamespace(target_end=0)),
+        AppendPoint(0, 0, is_compacted=False),
+        cast(LogHistory, None),
+    )
+    assert isinstance(place, Refused)
+    assert place.reason.startswith("orders on west was deleted and created anew")

@@ -258,6 +258,12 @@ def test_while_the_source_does_not_answer_the_flow_is_taken_over_by_what_the_tar
         assert engine.producers.taken == int(is_known), "each time it is taken an epoch of the producer is used up"
 
 
+def test_that_the_source_is_another_cluster_than_before_is_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(monkeypatch, held=TakenProducers(producer=NEW), known=[source_record("the lost east")])
+    engine.read_back()
+    assert (engine.log.state.source_id, engine.log.state.former_sources) == ("the east", ("the lost east",))
+
+
 def test_positions_that_were_read_without_the_source_are_not_taken_once_it_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

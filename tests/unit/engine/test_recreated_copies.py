@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mirror.copier.work import Handover
 from mirror.engine.flow_runtime import FlowRuntime
-from mirror.engine.recreated_copies import has_stopped
+from mirror.engine.recreated_copies import has_stopped, outdated_copies
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseWish
+from mirror.model.position import Position
 from tests.unit.control.builders import flow_settings
 
 ONE, TWO, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("bills", 0)
@@ -37,3 +39,16 @@ def test_what_is_paused_is_left_as_it_is() -> None:
     runtime = runtime_with(ONE, TWO)
     runtime.pauses = replace(runtime.pauses, wishes=(PauseWish("1", "orders", True, "ann", 5),))
     assert not has_stopped(runtime, "orders")
+
+
+def test_copies_of_former_topics_are_told_by_their_ids_once_a_partition_of_them_is_on_record() -> None:
+    runtime = runtime_with()
+    former = Position(5, 5, 0, True, 0, "former", "copy", target="east.orders", same_offsets=True)
+    for position, outdated in (
+        (former, {"copy"}),
+        (replace(former, topic_id="id"), set()),
+        (replace(former, topic_id=""), set()),
+        (replace(former, same_offsets=False), set()),
+    ):
+        runtime.handovers = {ONE: Handover(position, (), clean=True)}
+        assert outdated_copies(runtime) == outdated
