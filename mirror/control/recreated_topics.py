@@ -111,7 +111,7 @@ def gaps_of(
             continue
         reason = (
             f"the topic {source.topic} on {flow.source} was deleted and created anew (id {copy.former_id}, now "
-            f"{copy.topic.topic_id}), and its copy {copy.copy.name} on {flow.target} was deleted to be made anew: "
+            f"{copy.topic.topic_id}), and its copy {copy.copy.name} on {flow.target} is deleted to be made anew: "
             f"neither has the offsets {start} to {until - 1} of the old {source} any more, of which the copy had "
             f"{end - start}"
         )
