@@ -237,7 +237,7 @@ def _gone_on(
             return _not_followed(flow, work)
         return Refused(
             f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
-            f"beginning; {where} keeps what it has: {_ANEW}, or have that done (mirror.offsets.recreated)"
+            f"beginning; {where} keeps what it has: {_ANEW}, or set mirror.offsets.recreated = make-anew"
         )
     diverged = history.divergence(work.source, position)
     if diverged is not None:
