@@ -160,7 +160,9 @@ class FlowObserver:
         positions = {source: each for source, each in sorted(state.positions.items()) if selected[source.topic]}
         try:
             partitions, notes, untold = self._partitions(positions)
-            trouble += shortened(untold)
+            # What the engine has told of a partition is not told twice.
+            told = state.run.reasons if state.run is not None else ()
+            trouble += shortened([each for each in untold if not any(reason.endswith(f": {each}") for reason in told)])
         except KafkaProblem as problem:
             self._forget_source()
             trouble += _beside(state.run, flow, str(problem))

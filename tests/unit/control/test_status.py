@@ -214,6 +214,23 @@ def test_a_partition_that_is_gone_or_has_no_leader_keeps_no_other_from_being_tol
     ]
 
 
+def test_a_partition_without_a_leader_that_the_engine_has_told_of_is_not_told_a_second_time(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "orders-1: east: orders-1 has no leader"
+    sources = (TopicPartition("orders", 1), TopicPartition("orders", 11))
+    state = FlowState(
+        positions=dict.fromkeys(sources, Position(9, 9, 0, complete=True)),
+        run=RunReport("DEGRADED", (told,), int(time.time() * 1000)),
+    )
+    monkeypatch.setattr(status, "Channel", HalfGone)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, [Flow("east", "west")]) as (observer,):
+        monkeypatch.setattr(observer, "close", lambda: None)
+        assert observer.look().reasons == (told, "east: orders-11 has no leader")
+        observer._source = None
+
+
 def test_what_lies_on_the_source_behind_a_pause_is_told(
     settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
