@@ -23,6 +23,7 @@ from mirror.kafka.channel import LATEST, Channel, topic_settings
 from mirror.kafka.codes import OFFSET_OUT_OF_RANGE
 from mirror.kafka.log import LogReader
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
+from mirror.kafka.topic_ids import differ
 from mirror.model.cliff import RETENTION_KEYS, Retention
 from mirror.model.copied import NO_TIME, Waiting
 from mirror.model.counts import counted
@@ -160,11 +161,13 @@ class FlowObserver:
         positions = {source: each for source, each in sorted(state.positions.items()) if selected[source.topic]}
         try:
             partitions, notes, untold = self._partitions(positions)
-            trouble += shortened(untold)
+            # What the engine has told of a partition is not told twice.
+            told = state.run.reasons if state.run is not None else ()
+            trouble += shortened([each for each in untold if not any(reason.endswith(f": {each}") for reason in told)])
         except KafkaProblem as problem:
             self._forget_source()
             trouble += _beside(state.run, flow, str(problem))
-            partitions = tuple(_untold(source, position) for source, position in positions.items())
+            partitions = tuple(_unknown_lag(source, position) for source, position in positions.items())
         gaps_of = Counter(gap.source for gap in state.open_gaps)
         stopped = state.stopped
         partitions = tuple(
@@ -255,7 +258,10 @@ class FlowObserver:
         channel = self._source_channel()
         ends = channel.find_offsets(positions, LATEST) if positions else PartitionAnswers()
         gone = channel.absent(ends.problems)
-        there = {source: each for source, each in positions.items() if source in ends}
+        # Offsets of a topic that was created anew are not those of the position.
+        told = {source: each for source, each in positions.items() if source in ends}
+        recreated = {each for each, at in told.items() if differ(at.topic_id, channel.topic_id(each.topic))}
+        there = {source: each for source, each in told.items() if source not in recreated}
         lags = {source: max(0, ends[source] - each.upstream) for source, each in there.items()}
         oldest = self._oldest(channel, {source: each.upstream for source, each in there.items()}, lags, ends)
         retention = self._kept(channel, {source.topic for source in oldest})
@@ -279,7 +285,7 @@ class FlowObserver:
                 )
             )
         untold = {source: problem for source, problem in ends.problems.items() if source not in gone}
-        found += [_untold(source, positions[source]) for source in untold]
+        found += [_unknown_lag(source, positions[source], ends.get(source)) for source in (*untold, *recreated)]
         found.sort(key=lambda each: (each.topic, each.partition))
         return tuple(found), self._left_copies(positions, gone), tuple(map(str, untold.values()))
 
@@ -368,9 +374,9 @@ def _first_record(channel: Channel, source: TopicPartition, position: int, end: 
     return Waiting(int(time.time() * 1000), 0.0)
 
 
-def _untold(source: TopicPartition, position: Position) -> PartitionStatus:
-    """Return what is known of a partition of which the source does not tell where it ends."""
-    return PartitionStatus(*source, position.upstream, None, position.downstream, None, None, position.left_out)
+def _unknown_lag(source: TopicPartition, position: Position, end: int | None = None) -> PartitionStatus:
+    """Return what is known of a partition of which nobody can tell how much of it is to be copied."""
+    return PartitionStatus(*source, position.upstream, end, position.downstream, None, None, position.left_out)
 
 
 def _age(record: Waiting) -> float | None:

@@ -220,7 +220,7 @@ def _not_followed(flow: FlowWork, work: PartitionWork) -> NotYet:
 def _recreated(flow: FlowWork, work: PartitionWork, where: str) -> Refused:
     return Refused(
         f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
-        f"beginning; {where} keeps what it has: {_ANEW}, or have that done (mirror.offsets.recreated)"
+        f"beginning; {where} keeps what it has: {_ANEW}, or set mirror.offsets.recreated = make-anew"
     )
 
 

@@ -175,6 +175,9 @@ class FlowNews:
         at = self._clock()
         lines: dict[tuple[str, tuple[str, ...]], list[tuple[str, _Told]]] = {}
         for (kind, subject), told in self._told.items():
+            # What waited and is stopped now does not go on; that it is stopped is told.
+            if kind == "waits" and (kind, subject) not in now and ("is stopped", subject) in now:
+                told.is_over = True
             if not told.is_over:
                 told.ended_at = None if (kind, subject) in now else at if told.ended_at is None else told.ended_at
                 lines.setdefault((kind, told.subjects), []).append((subject, told))

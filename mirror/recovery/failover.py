@@ -222,7 +222,10 @@ def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) ->
         stopped = [f"{each}: {why}" for each, why in copied.stops.items()]
         return f"the copy of {ends.flow} has stopped, so it cannot become complete: {named(stopped)}"
     if copied.open_gaps:
-        return f"the copy of {ends.flow} has gaps that nobody has acknowledged (mirror gaps): {named(copied.open_gaps)}"
+        return (
+            f"the copy of {ends.flow} has gaps that nobody has acknowledged (mirror gaps FILE --acknowledge): "
+            f"{named(copied.open_gaps)}"
+        )
     return None
 
 

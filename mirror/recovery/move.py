@@ -383,7 +383,7 @@ class Move:
 
         def act(_: Known) -> Result:
             if gaps := self.ends.copied().open_gaps:
-                message = f"the copy has gaps that nobody has acknowledged (mirror gaps): {named(gaps)}"
+                message = f"the copy has gaps not acknowledged (mirror gaps FILE --acknowledge): {named(gaps)}"
                 return Result(Verdict.FAIL, message)
             verdict, detail = self.ends.verify()
             if verdict is Verdict.PASS:

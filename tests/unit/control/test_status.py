@@ -159,6 +159,9 @@ class Source:
         assert not partitions
         return frozenset()
 
+    def topic_id(self, _: str) -> str:
+        return ""
+
 
 def test_topics_that_are_no_longer_selected_do_not_lag(
     settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
@@ -177,6 +180,27 @@ def test_topics_that_are_no_longer_selected_do_not_lag(
     assert found.deselected == (left,)
     assert found.as_json()["no_longer_selected"] == [{"topic": "bills", "partition": 3}]
     assert any("no longer selected" in note and "bills" in note for note in found.notes)
+
+
+class Recreated(Source):
+    """A source with another topic of each name than before."""
+
+    def topic_id(self, _: str) -> str:
+        return "N" * 22
+
+
+def test_how_far_the_copy_of_a_topic_that_was_created_anew_is_behind_is_not_known(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was copied up to 100, the new one ends at 9, and none of that is copied."""
+    state = FlowState(positions={ORDERS: Position(100, 100, 0, complete=True, topic_id="O" * 22)})
+    monkeypatch.setattr(status, "Channel", Recreated)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, [Flow("east", "west")]) as (observer,):
+        monkeypatch.setattr(observer, "close", lambda: None)
+        (found,) = observer.look().partitions
+        observer._source = None
+    assert (found.source_end, found.lag_records, found.lag_seconds) == (9, None, None)
 
 
 class HalfGone(Source):
@@ -212,6 +236,23 @@ def test_a_partition_that_is_gone_or_has_no_leader_keeps_no_other_from_being_tol
         "bills is not on east any more; its copy east.bills on west is left as it is",
         "orders-7 is not on east any more; its copy east.orders-7 on west is left as it is",
     ]
+
+
+def test_a_partition_without_a_leader_that_the_engine_has_told_of_is_not_told_a_second_time(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "orders-1: east: orders-1 has no leader"
+    sources = (TopicPartition("orders", 1), TopicPartition("orders", 11))
+    state = FlowState(
+        positions=dict.fromkeys(sources, Position(9, 9, 0, complete=True)),
+        run=RunReport("DEGRADED", (told,), int(time.time() * 1000)),
+    )
+    monkeypatch.setattr(status, "Channel", HalfGone)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, [Flow("east", "west")]) as (observer,):
+        monkeypatch.setattr(observer, "close", lambda: None)
+        assert observer.look().reasons == (told, "east: orders-11 has no leader")
+        observer._source = None
 
 
 def test_what_lies_on_the_source_behind_a_pause_is_told(

@@ -84,6 +84,22 @@ def test_stopped_partitions_are_told_with_the_reason_and_when_they_go_on(watched
     assert watched.look() == ["INFO orders-1 goes on"]
 
 
+def test_partitions_that_waited_and_are_stopped_now_do_not_go_on(watched: Watched) -> None:
+    """A topic that is created anew has no leader for a moment: the log said that its stopped partitions went on."""
+    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[3], None))
+    for source in ORDERS[:3]:
+        watched.runtime.take_trouble(source, "east: no leader")
+    assert watched.look()[1:] == ["WARNING orders-0 (and 2 more) waits: east: no leader"]
+    for source in ORDERS[:2]:
+        watched.runtime.take_result(PartitionResult(EAST_WEST, source, None, stopped="created anew"))
+    for source in ORDERS[:3]:
+        watched.runtime.take_trouble(source, None)
+    assert watched.look() == ["WARNING orders-0 (and 1 more) is stopped: created anew", "INFO orders-2 goes on"]
+    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[1], None))
+    assert watched.look() == ["INFO orders-0 (and 1 more) goes on"]
+
+
 def test_a_task_that_says_nothing_any_more_is_told_in_the_log_and_in_the_report(watched: Watched) -> None:
     """It was RUNNING for as long as the epoch lasted, and without an end if Spark was frozen with it."""
     silent = 16.4

@@ -687,7 +687,7 @@ def test_what_is_written_to_the_source_behind_its_fence_stops_a_planned_run(tmp_
         ({"paused": ("audit",)}, "topics are paused, so their copy cannot become complete (mirror resume): audit"),
         ({"is_running": False}, "no engine copies east->west"),
         ({"stops": {ORDERS: "too large"}}, "has stopped"),
-        ({"open_gaps": ("orders-0 from 5",)}, "gaps that nobody has acknowledged"),
+        ({"open_gaps": ("orders-0 from 5",)}, "nobody has acknowledged (mirror gaps FILE --acknowledge)"),
         ({"positions": {}}, "has copied nothing that is on record"),
     ],
 )
