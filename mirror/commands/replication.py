@@ -145,7 +145,9 @@ def _print_plan(plan: FlowPlan, *, show_all: bool) -> None:
         out.print(f"{plan.flow}: not enabled", markup=False)
     for kind, rows in plan.tables().items() or ([("changes", [])] if plan.enabled else []):
         problems_first = sorted(rows, key=lambda row: row["action"] != "problem")
-        shown = [_for_people(row) for row in problems_first]
+        # A problem has no costs: all rows have the columns of the one that has most.
+        columns = max(rows, key=len, default={})
+        shown = [_for_people({name: row.get(name, "") for name in columns}) for row in problems_first]
         most = None if show_all else MOST_ROWS
         print_table(f"{plan.flow}: {kind}", shown, most=most, unbroken=frozenset({"topic", "detail"}))
     for note in plan.notes:

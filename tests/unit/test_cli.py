@@ -253,6 +253,19 @@ def test_what_a_plan_says_of_a_topic_can_be_copied_and_names_it_once(
     assert max(map(len, text.splitlines())) <= width
 
 
+def test_what_offsets_cost_is_told_beside_a_partition_that_cannot_have_them(
+    monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    """Problems come first, and have no costs: the columns of the others went."""
+    cost = {"partition": "orders-0", "copy": "east.orders-0", "action": "fill", "to pad": "7,000", "bytes": "98,765"}
+    problem = {"partition": "bills-0", "action": "problem", "detail": "the copy holds the offsets 0 to 7"}
+    planned = FlowPlan(FLOW, [], [], [], [], offsets=[cost | {"detail": ""}, problem])
+    monkeypatch.setattr(replication, "plan_flow", lambda *_: planned)
+    for width in (80, 120):
+        _, text = shown(monkeypatch, width, FlowStatus(FLOW, "RUNNING", (), ()), "plan", str(file))
+        assert all(each in text for each in ("to pad", "7,000", "98,765", "the copy holds the")), text
+
+
 def test_a_flow_that_the_file_does_not_enable_is_not_told_to_change_nothing(
     monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
