@@ -129,7 +129,12 @@ class SameOffsetsLane(Lane):
             self.stream.go_on()
 
     def _may_go(self, piece: Piece) -> bool:
-        """Whether a batch may be appended if its place is next; one that was copied back only if that was looked up."""
+        """Whether a batch may be appended if its place is next; one that was copied back only if that was looked up.
+
+        None before the padding of the head is removed: what removes it must not find records behind it.
+        """
+        if self.append_point.begins_at >= 0:
+            return False
         first = _first(piece)
         return first < self._looked_until or (
             self._looked_until != _NOT_LOOKED and not any(start <= first < end for start, end in self._copied_back)

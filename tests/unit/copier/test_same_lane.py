@@ -120,6 +120,17 @@ def test_nothing_goes_out_before_the_head_is_there() -> None:
     assert lane.upstream == 9
 
 
+def test_nothing_goes_out_while_the_padding_of_the_head_is_not_removed() -> None:
+    """An engine that was killed in between, or has no right to remove it, has left it: records go behind its removal."""
+    lane = lane_at(7, begins_at=7)
+    take(lane, dense([record(7), record(8)]))
+    assert not lane.stream.can_send(float("inf"))
+    hole = lane.hole
+    assert hole is not None
+    lane.filled(hole, replace(hole.append_point, begins_at=-1))
+    assert lane.stream.can_send(float("inf"))
+
+
 def test_a_record_at_another_offset_stops_the_partition_and_is_not_on_record() -> None:
     lane = lane_at(4)
     take(lane, dense([record(4), record(5)]), dense([record(6)]))
