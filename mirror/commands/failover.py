@@ -56,6 +56,8 @@ class Asked:
         whether a failover denies writes to the source by ACLs.
     makes_anew
         whether a failback may delete topics of the old cluster, and have them made anew.
+    leaves_behind
+        whether what others have written into copies may stay on the standby.
     answer_seconds
         how long each answer of a person is waited for while the run is under way.
     """
@@ -70,6 +72,7 @@ class Asked:
     given_up: str | None = None
     fences: bool = False
     makes_anew: bool = False
+    leaves_behind: bool = False
     answer_seconds: float = ANSWER_SECONDS
 
 
@@ -118,6 +121,7 @@ def _request(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, termi
         asked.given_up,
         fences=asked.fences,
         makes_anew=asked.makes_anew,
+        leaves_behind=asked.leaves_behind,
     )
 
 

@@ -141,6 +141,14 @@ def failback(
             "standby lacks are saved, deleted, and made anew from the standby.",
         ),
     ] = False,
+    leaves_behind: Annotated[
+        bool,
+        typer.Option(
+            "--leave-behind",
+            help="Records that others have written into copies on the standby, which no flow copies home, are saved "
+            "in the run's directory, and stay there. Without it they stop the failback.",
+        ),
+    ] = False,
     answer_within: AnswerWithin = ANSWER_SECONDS,
     dry_run: PlanOnly = False,
     yes: Yes = False,
@@ -156,6 +164,7 @@ def failback(
         asked = Asked(
             *(group, applications, run_directory, dry_run, yes, as_json, back, given_up),
             makes_anew=makes_anew,
+            leaves_behind=leaves_behind,
             answer_seconds=answer_within,
         )
         code = interruptible(lambda: fail_back(settings, flow_meant(settings, flow), asked, streams()))

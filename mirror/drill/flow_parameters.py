@@ -30,6 +30,12 @@ FAILBACK = (
         "",
         "copies with the source's offsets, unchanged names: save what the standby lacks, make these topics anew",
     ),
+    Parameter(
+        "leave_behind",
+        False,
+        "",
+        "save what others have written into copies on the standby, which no flow copies home, and go on",
+    ),
 )
 """Of the one that leads home."""
 MOVE_CONDITIONS = (*FLOW_CONDITIONS, GroupPattern("groups"), ApplicationsOfFile("applications", _FLOW))

@@ -13,7 +13,7 @@ from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
 from mirror.kafka import batch
 from mirror.kafka.batch import Header
-from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogWriter, holds_record, read_batches
 from mirror.kafka.partition_state import active_producers
@@ -167,15 +167,7 @@ class ClusterEnds:
         return saved
 
     def save_stretches(self, stretches: Mapping[TopicPartition, tuple[int, int]], directory: Path) -> Stranded:
-        """Save the records in stretches of the source's logs, but for those that the flow back has copied there.
-
-        Written is a new ``directory``, its manifest last.
-
-        Raises
-        ------
-        CorruptBatch, KafkaProblem, OSError
-            if a record cannot be read, or written.
-        """
+        """See `FlowEnds`."""
         back = Flow(self.flow.target, self.flow.source)
         copied_back = {producer_of(back).producer_id, *self._state_of(back).writers}
         topics, chosen = self.topics({each.topic for each in stretches}), sorted(stretches)
@@ -233,6 +225,26 @@ class ClusterEnds:
         back = self.settings.back_of(self.flow)
         copied_back = list(self._state_of(back.flow).writers) if back is not None else []
         return self._holding(stretches, read_committed=False, but_for=copied_back)
+
+    def written_into_copies(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        """See `FlowEnds`."""
+        back = self.settings.back_of(self.flow)
+        own = {producer_of(self.flow).producer_id}
+        for each in self.settings.enabled_flows:
+            own |= self._state_of(each.flow).writers if each.flow.target == self.flow.target else set()
+        behind = {
+            TopicPartition(position.target or self.copy_of(each.topic), each.partition): position.downstream
+            for each, position in self._state().positions.items()
+            if self._selects(each.topic)
+        }
+        with closing(self._target()) as channel:
+            left = [each for each in behind if back is None or not back.replicates(each.topic)]
+            ends = channel.offsets(set(left) - channel.absent(left), LATEST, View.WRITTEN)
+            return {
+                each: (behind[each], end)
+                for each, end in ends.items()
+                if end > behind[each] and holds_record(channel, each, behind[each], end, but_for=own)
+            }
 
     def _holding(
         self,

@@ -15,6 +15,7 @@ from mirror.recovery.denying import Denying, admit_step
 from mirror.recovery.failover import Lacking, Loss, by_hand_of, cannot_drain, copies_again, loss_of, naming
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.left_behind import left_behind_refusal, left_behind_step
 from mirror.recovery.making_anew import await_made_anew, copied_anew, made_anew, make_anew_step, save_step
 from mirror.recovery.move import GROUPS, Move, told_of, with_unsure
 from mirror.recovery.rewritten import Rewritten
@@ -50,12 +51,18 @@ class FailbackPlan:
 
 
 def steps_home(
-    move: Move, forward: FlowEnds, denying: Denying | None = None, anew: Collection[str] = ()
+    move: Move,
+    forward: FlowEnds,
+    denying: Denying | None = None,
+    anew: Collection[str] = (),
+    *,
+    leaves_behind: bool = False,
 ) -> tuple[Step, ...]:
     """Return the steps of a run.
 
     ``move`` goes along the flow home, ``forward`` is the flow that was failed over; ``denying`` has denied writes to
-    its source, None if nothing has; ``anew`` are the topics there that are made anew.
+    its source, None if nothing has; ``anew`` are the topics there that are made anew; ``leaves_behind``: whether what
+    others have written into copies may stay on the standby.
     """
     admitted = () if denying is None else (admit_step(forward.flow.source, denying, move.unless_given_up),)
     # Under unchanged names the flow home writes to the very topics that are denied.
@@ -70,6 +77,7 @@ def steps_home(
         move.stop(),
         move.fence(),
         move.drain(),
+        left_behind_step(move, forward, is_accepted=leaves_behind),
         move.cut(holds_on=False),
         move.verify(),
         move.groups(),
@@ -91,11 +99,12 @@ def look_home(
     denying: Denying | None = None,
     *,
     makes_anew: bool = False,
+    leaves_behind: bool = False,
 ) -> FailbackPlan:
     """Plan a run, or the rest of it: look at both ends and change nothing.
 
     ``makes_anew``: whether topics of the old cluster may be deleted that hold other records than the standby at the
-    same offsets.
+    same offsets; ``leaves_behind``: whether what others have written into copies on the standby may stay there.
 
     Raises
     ------
@@ -126,6 +135,8 @@ def look_home(
     found = _but_for(forward.rewritten(), others) if refusal is None else Rewritten()
     if found.differences:
         refusal = _refused(forward, found)
+    if refusal is None and not progress.is_beyond_return:
+        refusal = left_behind_refusal(forward, is_accepted=leaves_behind)
     if refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, _without_stops(move.ends.copied(), anew), is_resumed=True)
     moves = None if GROUPS in progress.proven or refusal is not None else move.ends.plan_groups(ask_source=True)
@@ -142,7 +153,8 @@ def look_home(
         ),
     )
     return FailbackPlan(
-        with_unsure(steps_home(move, forward, denying, anew), unsure), record, moves, stranded, refusal, notes, anew
+        with_unsure(steps_home(move, forward, denying, anew, leaves_behind=leaves_behind), unsure),
+        *(record, moves, stranded, refusal, notes, anew),
     )
 
 

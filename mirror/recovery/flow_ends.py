@@ -150,6 +150,13 @@ class FlowEnds(Protocol):
         """
         ...
 
+    def save_stretches(self, stretches: Mapping[TopicPartition, tuple[int, int]], directory: Path) -> Stranded:
+        """Save the records in stretches of the source's logs, but for those that the flow back has copied there.
+
+        Written is a new ``directory``, its manifest last; also raises `OSError` and `CorruptBatch`.
+        """
+        ...
+
     def close_topics(self, topics: Collection[OldTopic]) -> None:
         """Have the source refuse whatever is produced to these topics."""
         ...
@@ -176,6 +183,13 @@ class FlowEnds(Protocol):
         """Return those of the stretches of the source's logs with a record that the flow back has not copied there.
 
         Under unchanged names it copies what is written on the target into the very logs that were fenced.
+        """
+        ...
+
+    def written_into_copies(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return where others have written records into the copies, behind what is on record as copied.
+
+        None of those that the flow back copies, and none that another flow of the file has copied there.
         """
         ...
 

@@ -67,6 +67,8 @@ class Request:
         whether a failover denies writes to the source by ACLs.
     makes_anew
         whether a failback may delete topics of the source that hold other records than the target at the same offsets.
+    leaves_behind
+        whether what others have written into copies may stay on the target when a failback leads home.
     words
         of which groups of a migration somebody has said that they are at work on the new cluster.
     """
@@ -81,6 +83,7 @@ class Request:
     verify: Callable[[FlowSettings], Equivalence] | None = None
     fences: bool = False
     makes_anew: bool = False
+    leaves_behind: bool = False
     words: Mapping[str, Word] = field(default_factory=dict)
 
     @property
@@ -286,10 +289,11 @@ def plan_failback(request: Request) -> Procedure:
     denying = _denied_before(request, forward, run)
     entry = FailoverEntry(run.run, FAILBACK, Phase.RETURNING, run.where, now_ms(), _fences_of(denying))
     move = _move(request, home_ends, forward, entry, run, is_planned=True)
-    plan = look_home(move, forward, _progress(run), denying, makes_anew=request.makes_anew)
+    wanted = {"makes_anew": request.makes_anew, "leaves_behind": request.leaves_behind}
+    plan = look_home(move, forward, _progress(run), denying, **wanted)
 
     def steps(agreed: Move) -> tuple[Step, ...]:
-        return steps_home(agreed, forward, denying, plan.anew)
+        return steps_home(agreed, forward, denying, plan.anew, leaves_behind=request.leaves_behind)
 
     return Procedure(FAILBACK, request.flow, FAILBACK, run, plan, move, steps)
 

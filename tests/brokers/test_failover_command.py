@@ -33,6 +33,7 @@ from mirror.recovery.steps import Progress
 from mirror.waiting import wait_until
 from tests.brokers import lab_applications
 from tests.brokers.command import FACTORS, address, mirror, status_of
+from tests.brokers.copying import write
 from tests.brokers.killing import Ended, ended_at_each_write
 
 PARTITIONS = 2
@@ -285,8 +286,18 @@ def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west:
     site.await_flow(f"west->{site.alias}")
     west_positions = site.positions(site.target, site.copy)
     back = ("--applications", str(site.applications), "--run-directory", str(run))
+    ends = west.offsets(copies, "latest")
+    write(dict(site.target.client), copies[0], range(ends[copies[0]], ends[copies[0]] + 1))
     code, told = site.command("failback", *back, "--yes", "--json")
+    assert (code, told["verdict"]) == (1, "FAIL"), told
+    said = told["steps"][-1]["detail"]
+    assert "nobody copies that home" in said
+    assert f"{copies[0]} from offset" in said
+    assert site.at_work() == {"west"}
+    code, told = site.command("failback", *back, "--leave-behind", "--yes", "--json")
     assert code == 0, told
+    (left_behind,) = run.glob(f"failback/left-behind/*/{copies[0]}.jsonl")
+    assert len(left_behind.read_text().splitlines()) == 1
     assert (told["verdict"], told["stranded"]) == ("PASS", [])
     assert site.at_work() == {site.alias}
     # Those who read copies are carried home, although the topic filter names the originals alone. They were put at

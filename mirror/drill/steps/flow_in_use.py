@@ -45,6 +45,8 @@ class FlowInUse:
         the step a person takes; None where the runner does.
     makes_anew
         whether a failback may delete topics of the old cluster, and have them made anew.
+    leaves_behind
+        whether what others have written into copies may stay on the standby when a failback leads home.
     """
 
     run: RunDirectory
@@ -56,6 +58,7 @@ class FlowInUse:
     practice: DrillStage | None
     by_hand: Interactive | None
     makes_anew: bool = False
+    leaves_behind: bool = False
 
     @classmethod
     def open(
@@ -68,6 +71,7 @@ class FlowInUse:
         groups: str | None = None,
         applications: str | None = None,
         make_anew: bool | None = None,
+        leave_behind: bool | None = None,
     ) -> FlowInUse:
         """Read the properties file and choose the flow; for practice, make or take up the clusters first.
 
@@ -94,6 +98,7 @@ class FlowInUse:
                 **({} if groups is None else {"groups": groups}),
                 **({} if applications is None else {"applications": applications}),
                 **({} if make_anew is None else {"make_anew": make_anew}),
+                **({} if leave_behind is None else {"leave_behind": leave_behind}),
             }
             by_hand = take_up(step, runbook=step.replace("_", "-"), given=given)
             by_hand.introduce()
@@ -106,7 +111,8 @@ class FlowInUse:
         settings = load(Path(properties_file) if stage is None else run.mirror_properties)
         chosen = flow_of_file(settings, flow if stage is None else str(stage.forward))
         file = Path(applications) if applications else None
-        return cls(run, step, settings, chosen, groups, file, stage, by_hand, bool(make_anew))
+        choices = bool(make_anew), bool(leave_behind)
+        return cls(run, step, settings, chosen, groups, file, stage, by_hand, *choices)
 
     def request(self, directory: str) -> Request:
         """Return what the procedure is asked for; its own run is kept in ``directory`` of this one."""
@@ -115,6 +121,7 @@ class FlowInUse:
         return Request(
             *(self.settings, self.chosen, self.groups, where, self._applications, _quietly),
             makes_anew=self.makes_anew,
+            leaves_behind=self.leaves_behind,
             words=said,
         )
 

@@ -18,6 +18,7 @@ from mirror.evidence.journal import Event, Journal
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.problems import ClusterError
 from mirror.model.failover import Phase
+from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
@@ -801,6 +802,49 @@ def test_the_way_home_states_what_is_stranded_and_leads_back_to_both_flows(tmp_p
     assert verdict(results) is Verdict.PASS
     assert (world.at_work, world.paused, world.record) == ({EAST}, set(), {})
     assert (world.groups[EAST], world.copied[WEST]) == ({"audit": 9}, world.written[WEST])
+
+
+INTO_COPY = {TopicPartition("east.orders", 0): (10, 12)}
+
+
+def test_what_others_have_written_into_a_copy_keeps_a_failback_from_beginning_by_name(tmp_path: Path) -> None:
+    """Nobody copies it home: whoever reads there would never see it."""
+    world = World()
+    performed(world, tmp_path / "there")
+    world.written_into_copies[WEST] = INTO_COPY
+    refusal = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow)).refusal or ""
+    assert "others than east->west have written into its copies on west" in refusal
+    assert "east.orders-0 from offset 10 to 11" in refusal
+
+
+def test_what_others_write_into_a_copy_while_a_failback_is_under_way_takes_it_back(tmp_path: Path) -> None:
+    world = World()
+    performed(world, tmp_path / "there")
+    world.written_into_copies[WEST] = INTO_COPY
+    results = performed(world, tmp_path / "home", homeward)
+    (failed,) = (each for each in results if each.result.verdict is Verdict.FAIL)
+    assert (failed.name, world.at_work, [each.phase for each in world.record.values()]) == (
+        *("left behind", {WEST}),
+        [Phase.DONE],
+    )
+
+
+def test_what_others_have_written_into_a_copy_is_saved_where_it_may_stay(tmp_path: Path) -> None:
+    world = World()
+    performed(world, tmp_path / "there")
+    world.written_into_copies[WEST] = INTO_COPY
+    plan = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow), leaves_behind=True)
+    assert plan.refusal is None
+
+    def leaving(world: World, directory: Path) -> Sequence[Step]:
+        return steps_home(move_home(world, directory), StandInEnds(world, THERE.flow), leaves_behind=True)
+
+    results = performed(world, tmp_path / "home", leaving)
+    assert verdict(results) is Verdict.PASS
+    (step,) = (each for each in results if each.name == "left behind")
+    (file,) = (tmp_path / "home").glob("left-behind/*/east.orders-0.jsonl")
+    assert len(file.read_text().splitlines()) == 2
+    assert str(file.parent) in step.result.detail
 
 
 def test_there_is_no_way_home_to_a_cluster_that_lacks_records_or_without_a_failover(tmp_path: Path) -> None:

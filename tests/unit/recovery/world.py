@@ -73,6 +73,8 @@ class World:
     # Who shows nothing of being at work where it was moved to, and whether a write is seen there.
     resting: dict[str, str] = field(default_factory=dict)
     is_copied_back: bool = False
+    # What others than the flow have written into the copies of a flow, by its target.
+    written_into_copies: dict[str, dict[TopicPartition, tuple[int, int]]] = field(default_factory=dict)
     shows_writes: bool = True
     stubborn: set[str] = field(default_factory=set)
     done: list[str] = field(default_factory=list)
@@ -164,6 +166,22 @@ class StandInEnds:
         self.world.saved.append(directory)
         self.world.call("save")
         return saved
+
+    def save_stretches(self, stretches: Mapping[TopicPartition, tuple[int, int]], directory: Path) -> Stranded:
+        directory.mkdir(parents=True)
+        files = [
+            save(directory, each, end, [Record(number, 0, None, b"", (), -1) for number in range(start, end)])
+            for each, (start, end) in stretches.items()
+        ]
+        self.world.call()
+        saved = Stranded(directory, (), tuple(files))
+        seal(saved)
+        self.world.call("save")
+        return saved
+
+    def written_into_copies(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        self.world.call()
+        return self.world.written_into_copies.get(self.flow.target, {})
 
     def close_topics(self, topics: Collection[OldTopic]) -> None:
         self.world.is_closed = True

@@ -1,0 +1,75 @@
+"""What others have written into the copies of a flow that was failed over: it is on the standby, and nobody copies it.
+
+Applications that were moved write to topics of their own there, or under the old names where those are copied home.
+One that writes into a copy instead has its records in a topic that the flow home leaves out: behind a failback whoever
+reads at home never sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirror.evidence.facts import Json
+from mirror.kafka.batch import CorruptBatch
+from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
+from mirror.recovery.flow_ends import FlowEnds
+from mirror.recovery.move import Move
+from mirror.recovery.step_facts import named
+from mirror.recovery.steps import Known, Result, Step
+from mirror.recovery.stranded_files import next_directory
+
+LEFT_BEHIND = "left behind"
+
+
+def left_behind_refusal(forward: FlowEnds, *, is_accepted: bool) -> str | None:
+    """Return why there is no way home yet; None: nobody else has written into the copies, or it is accepted.
+
+    Raises
+    ------
+    KafkaProblem
+        if the target does not answer.
+    """
+    return None if is_accepted else _refused(forward, forward.written_into_copies())
+
+
+def left_behind_step(move: Move, forward: FlowEnds, *, is_accepted: bool) -> Step:
+    """Return the step that looks for such records, and saves them if somebody has said that they may stay there."""
+    target = forward.flow.target
+
+    def act(_: Known) -> Result:
+        found = forward.written_into_copies()
+        if not found:
+            told = f"nobody but {forward.flow} has written into its copies on {target} since that was cut"
+            return Result(Verdict.PASS, told)
+        if not is_accepted:
+            return Result(Verdict.FAIL, _refused(forward, found) or "")
+        try:
+            saved = move.ends.save_stretches(found, next_directory(move.directory / "left-behind"))
+        except CorruptBatch as corrupt:
+            return Result(Verdict.FAIL, f"{target} has a record that cannot be read: {corrupt}")
+        if problems := saved.problems():
+            return Result(Verdict.FAIL, named(problems))
+        rows: list[Json] = [
+            {"records": each.records, "path": str(each.path), "partition": str(each.partition)} for each in saved.files
+        ]
+        told = f"{_stretches(found)} on {target} stay there, and nobody copies them; saved in {saved.directory}"
+        return Result(Verdict.PASS, told, {"files": rows})
+
+    doing = f"look for what others than {forward.flow} have written into its copies on {target}: nobody copies it home"
+    return Step(LEFT_BEHIND, doing, act)
+
+
+def _refused(forward: FlowEnds, found: Mapping[TopicPartition, tuple[int, int]]) -> str | None:
+    if not found:
+        return None
+    flow = forward.flow
+    return (
+        f"others than {flow} have written into its copies on {flow.target} since it was cut, and nobody copies that "
+        f"home: {_stretches(found)}. Have whoever wrote it produce it to a topic that is copied home; "
+        "with --leave-behind it is saved in the run's directory, and stays there"
+    )
+
+
+def _stretches(found: Mapping[TopicPartition, tuple[int, int]]) -> str:
+    return named([f"{each} from offset {start} to {end - 1}" for each, (start, end) in sorted(found.items())])
