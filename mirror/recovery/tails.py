@@ -21,7 +21,6 @@ _LOOK_BACK = 4_000
 _NEWEST = 20
 # Six seconds and a half, as `await_copies` looks.
 _PATIENT_LOOKS = 10
-"""What is said while a cluster does not answer: that nothing is known of it now."""
 
 
 @dataclass(slots=True)
@@ -30,7 +29,8 @@ class TailWatch:
 
     A partition has caught up when its copy holds the newest record that was sent to the source. Where that record was
     left out (as one that is too large may be) it has once nothing has come for some looks and it holds a record near
-    it.
+    it. Where only what is committed is copied, it has not while a transaction is open on the source: what comes behind
+    it is not copied yet.
     """
 
     clusters: Mapping[str, ClusterSettings]
@@ -56,10 +56,12 @@ class TailWatch:
     def _problem(self, route: Route, number: int, channels: Mapping[str, Channel]) -> str | None:
         where = f"{route.kept.cluster} {route.kept.topic}-{number}"
         try:
-            _, tail = self._tail(route.sent, number, channels)
-            end, copied = self._tail(route.kept, number, channels)
+            sent_end, seen, tail = self._tail(route.sent, number, channels)
+            end, _, copied = self._tail(route.kept, number, channels)
         except KafkaProblem as away:
             return f"{where}: {away}"
+        if self.read_committed and seen < sent_end:
+            return f"{where}: a transaction is open on {route.sent.cluster} from offset {seen} on"
         newest = [record for record in tail if was_sent_to(route.sent.cluster, record)]
         there = set(copied)
         if not newest or newest[-1] in there:
@@ -71,8 +73,8 @@ class TailWatch:
             return None
         return f"{where}: {newest[-1].producer}:{newest[-1].sequence} is not there"
 
-    def _tail(self, place: Place, number: int, channels: Mapping[str, Channel]) -> tuple[int, list[RecordId]]:
-        """Return the end of a log and the ids of its last records, in order."""
+    def _tail(self, place: Place, number: int, channels: Mapping[str, Channel]) -> tuple[int, int, list[RecordId]]:
+        """Return the end of a log, up to where it could be read, and the ids of its last records, in order."""
         channel, partition = channels[place.cluster], TopicPartition(place.topic, number)
         start = channel.offsets([partition], EARLIEST)[partition]
         end = channel.offsets([partition], LATEST)[partition]
@@ -85,4 +87,4 @@ class TailWatch:
                 found += [identity for record in batch.records(content) if (identity := record_id(record.headers))]
             if reader.position == before:
                 break
-        return end, found
+        return end, reader.position, found
