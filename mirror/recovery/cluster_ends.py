@@ -243,7 +243,8 @@ class ClusterEnds:
             return {
                 each: (behind[each], end)
                 for each, end in ends.items()
-                if end > behind[each] and holds_record(channel, each, behind[each], end, but_for=own)
+                if end > behind[each]
+                and holds_record(channel, each, behind[each], end, read_committed=True, but_for=own)
             }
 
     def _holding(
