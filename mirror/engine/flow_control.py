@@ -444,11 +444,9 @@ class FlowControl:
             # After a failed epoch it is not known what was committed since; in transactions no tail tells.
             are_certain = self._settings.transactions is None or self._runtime.copy_trouble is None
             with self._runtime.lock:
-                handovers = dict(self._runtime.handovers)
+                known = dict(self._runtime.handovers), set(self._runtime.writers)
             pauses = self._runtime.pauses
-            records = restored(
-                log.records(), state, handovers, log.loss, now_ms(), are_certain=are_certain, pauses=pauses
-            )
+            records = restored(log.records(), state, *known, log.loss, now_ms(), are_certain=are_certain, pauses=pauses)
             self._runtime.loss = log.loss
         elif lost is not None:
             if lost != state.loss:

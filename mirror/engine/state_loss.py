@@ -26,7 +26,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
-from mirror.model.state_values import Loss, chunk_record, pause_record, sparse_map_record
+from mirror.model.state_values import Loss, chunk_record, pause_record, sparse_map_record, writer_record
 
 _FORGOTTEN = (
     "pauses, acknowledgements of gaps, runs of a failover and placements of groups that were on record are not known "
@@ -38,6 +38,7 @@ def restored(
     read: Iterable[StateRecord],
     state: FlowState,
     handovers: Mapping[TopicPartition, Handover],
+    writers: Iterable[int],
     reason: str,
     now_ms: int,
     *,
@@ -52,6 +53,8 @@ def restored(
         what was read of the topic so far, before and after the loss, the newest of each key.
     state
         the same, folded; what the handovers know beyond that is applied to it.
+    writers
+        the producer ids of the flow that this engine knows of: tasks register some, which may not have been read yet.
     are_certain
         whether nothing was written behind the positions whose writers, or transactions, are not known.
     pauses
@@ -68,6 +71,7 @@ def restored(
             handover.position.record(source),
         )
     ]
+    latest += [writer_record(each, now_ms) for each in sorted(set(writers) - state.writers)]
     for key, value in latest:
         state.apply(key, value)
     count, sparse_maps = _lost_chunks(state)

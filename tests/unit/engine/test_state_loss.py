@@ -55,7 +55,7 @@ def folded(records: list[StateRecord]) -> FlowState:
 def written(handover: Handover | None = None, *, are_certain: bool = True) -> FlowState:
     """What stands in the topic afterwards."""
     handovers = {} if handover is None else {ORDERS: handover}
-    return folded(restored(READ, folded(READ), handovers, "deleted", 5, are_certain=are_certain))
+    return folded(restored(READ, folded(READ), handovers, (), "deleted", 5, are_certain=are_certain))
 
 
 def test_all_that_was_read_is_written_again_also_of_idle_partitions_and_of_newer_kinds() -> None:
@@ -64,6 +64,12 @@ def test_all_that_was_read_is_written_again_also_of_idle_partitions_and_of_newer
     assert (set(state.not_understood), state.source_id, state.unsettled) == ({b'["a newer kind"]'}, "id", set())
     assert state.loss is not None
     assert "deleted; written again: 2 positions, 1 writers, 1 chunks of the offset maps; lost: 0" in state.loss.reason
+
+
+def test_a_producer_id_that_a_task_has_registered_and_nobody_has_read_yet_is_written_too() -> None:
+    """With the source's offsets the task does, in the batch of the first position: without it its records are foreign."""
+    state = folded(restored(READ, folded(READ), {}, {7}, "deleted", 5, are_certain=True))
+    assert state.writers == {*folded(READ).writers, 7}
 
 
 def test_the_position_of_a_copy_that_was_begun_anew_counts_although_it_is_lower() -> None:
@@ -84,7 +90,7 @@ def test_what_people_had_put_on_record_is_written_again_and_told() -> None:
         placement_record(Placement("billing", TopicPartition("east.orders", 0), 3, 3, 3)),
     ]
     before = folded([*READ, *people])
-    state = folded(restored([*READ, *people], before, {}, "deleted", 5, are_certain=True))
+    state = folded(restored([*READ, *people], before, {}, (), "deleted", 5, are_certain=True))
     assert (state.wishes, state.acknowledgements, state.failovers, state.placements) == (
         before.wishes,
         before.acknowledgements,
@@ -169,7 +175,7 @@ def test_so_many_chunks_are_lost_as_lie_between_two_that_are_known_and_an_empty_
         chunk_record(ORDERS, 5, [Run(45, 35, 5)]),
         Position(50, 40, 0, True, 5).record(ORDERS),
     ]
-    state = folded(restored(read, folded(read), {}, "deleted", 5, are_certain=True))
+    state = folded(restored(read, folded(read), {}, (), "deleted", 5, are_certain=True))
     assert state.loss is not None
     assert "lost: 3 chunks" in state.loss.reason
     known = state.offset_map(ORDERS)
@@ -182,10 +188,10 @@ def test_positions_that_are_not_certain_are_looked_up_on_the_target() -> None:
     assert state.unsettled == {ORDERS, IDLE}
     traces = traces_of({}, {}, state, matches=True, has_run=False)
     assert traces.certain == {ORDERS: Mm2Trace(), IDLE: Mm2Trace()}
-    again = folded(restored(READ, state, {}, "again", 6, are_certain=True))
+    again = folded(restored(READ, state, {}, (), "again", 6, are_certain=True))
     assert again.unsettled == {ORDERS, IDLE}
     state.apply(*Position(4, 4, 0, True).record(IDLE))
-    again = folded(restored(READ, state, {}, "again", 6, are_certain=True))
+    again = folded(restored(READ, state, {}, (), "again", 6, are_certain=True))
     assert again.unsettled == {ORDERS}
 
 
@@ -260,7 +266,7 @@ def test_chunks_that_follow_one_another_are_not_lost_whatever_hole_lies_between_
         chunk_record(ORDERS, 7, [Run(90, 80, 5)]),
         Position(17, 15, 0, True, 1).record(ORDERS),
     ]
-    state = folded(restored(read, folded(read), {}, "deleted", 5, are_certain=True))
+    state = folded(restored(read, folded(read), {}, (), "deleted", 5, are_certain=True))
     assert state.loss is not None
     assert "lost: 0 chunks" in state.loss.reason
     known = state.offset_map(ORDERS)
@@ -271,7 +277,7 @@ def test_chunks_that_follow_one_another_are_not_lost_whatever_hole_lies_between_
 
 def test_what_a_task_hands_back_counts_of_a_partition_that_nobody_recorded_and_where_only_the_rest_is_new() -> None:
     first = Handover(Position(20, 20, 0, True), (Run(0, 0, 20),), clean=True)
-    state = folded(restored(READ[:3], folded(READ[:3]), {ORDERS: first}, "deleted", 5, are_certain=True))
+    state = folded(restored(READ[:3], folded(READ[:3]), {ORDERS: first}, (), "deleted", 5, are_certain=True))
     assert state.positions[ORDERS] == first.position
     lacking = Gap(ORDERS, 3, 4, "poison", 5)
     same = Handover(Position(10, 10, 0, True), (Run(0, 0, 10),), clean=True, unwritten=(lacking.record(),))
@@ -288,5 +294,5 @@ def test_a_state_topic_that_knows_its_source_or_its_loss_was_not_begun_anew() ->
 def test_a_pause_that_another_thread_has_read_before_the_loss_counts_too() -> None:
     """It is written again with the rest."""
     wish = PauseWish("w", None, True, "ann", 1)
-    told = folded(restored(READ, folded(READ), {}, "deleted", 5, are_certain=True, pauses=Pauses().with_wish(wish)))
+    told = folded(restored(READ, folded(READ), {}, (), "deleted", 5, are_certain=True, pauses=Pauses().with_wish(wish)))
     assert "1 pause" in str(told.loss)
