@@ -270,6 +270,9 @@ def digests(settings: FlowSettings, leader_timeout_seconds: float) -> Mapping[st
         "mirror.oversized.records": settings.parked_topic,
         "mirror.gaps": settings.stops_at_gaps,
     }
+    if settings.same_offsets is not None:
+        # An engine of a version that knows no such key has the same settings as one that does not use it.
+        common["mirror.offsets"] = settings.same_offsets
     return {key: hashlib.sha256(_canonical(value).encode()).hexdigest()[:12] for key, value in common.items()}
 
 

@@ -33,6 +33,7 @@ from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState
+from mirror.model.leadership import differing
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.patterns import PatternFilter
@@ -299,6 +300,12 @@ def test_other_headers_to_drop_are_another_setting() -> None:
     dropping = "\n".join(DROPPING.strip().splitlines()[4:])
     first, second = flow_settings(dropping), flow_settings(dropping.replace("span, ", ""))
     assert digests(first, 6.0)["transforms"] != digests(second, 6.0)["transforms"]
+
+
+def test_files_of_which_one_has_copies_with_the_source_s_offsets_differ() -> None:
+    """Whoever leads by the other one would go on with them at offsets of their own."""
+    first, second = digests(flow_settings(), 6.0), digests(flow_settings("mirror.offsets = same"), 6.0)
+    assert differing(first, second) == ("mirror.offsets",)
 
 
 def test_files_with_the_same_settings_have_the_same_digests_and_values_do_not_show() -> None:
