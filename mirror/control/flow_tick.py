@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from mirror.config.settings import FlowSettings
@@ -34,7 +35,7 @@ class FlowTick:
 
 
 class RecordingTick(FlowTick):
-    """A tick that goes by what the flow has on record, and adds to it."""
+    """A tick that goes by what the flow has on record, and adds to it; a round may leave notes for its report."""
 
     def __init__(
         self,
@@ -49,6 +50,12 @@ class RecordingTick(FlowTick):
         super().__init__(source, target, settings, clock)
         self._log = log
         self._writer = writer
+        self._notes: tuple[str, ...] = ()
+
+    def tick(self) -> TickReport:
+        """Run one round."""
+        self._notes = ()
+        return replace(super().tick(), notes=self._notes)
 
     def _record(self, records: Sequence[StateRecord], at_ms: int) -> None:
         """Put on record what was done, after the fact: what is not, for this process ended here, counts as others'."""

@@ -16,12 +16,12 @@ import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import Any
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
-from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
+from mirror.control.flow_tick import RecordingTick
+from mirror.control.tick import Appender, Clock, TickReport, now_ms
 from mirror.kafka.cluster import Cluster
 from mirror.model import connect_offsets
 from mirror.model.counts import counted
@@ -35,15 +35,17 @@ _OF_SOURCE = frozenset({"position", "runs", "sketch", "gap", "acknowledged", "ta
 _OF_COPY = frozenset({"foreign", "checkpointed"})
 
 
-class GoneTopicsTick:
+class GoneTopicsTick(RecordingTick):
     """Looks for topics of the flow's past that neither cluster has any more, and drops what is on record of them."""
+
+    about = "gone topics"
 
     def __init__(
         self,
-        settings: FlowSettings,
-        log: FlowLog,
         source: Cluster,
         target: Cluster,
+        settings: FlowSettings,
+        log: FlowLog,
         writer: Appender,
         forget: Callable[[Collection[TopicPartition]], None],
         *,
@@ -52,27 +54,20 @@ class GoneTopicsTick:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Give the partitions that are dropped to ``forget``; ``log`` is read as it was last polled."""
-        self._settings = settings
-        self._log = log
-        self._source = source
-        self._target = target
-        self._writer = writer
+        super().__init__(source, target, settings, log, writer, clock)
         self._forget = forget
         self._seconds = seconds
-        self._clock = clock
         self._monotonic = monotonic
         self._gone_since: dict[str, float] = {}
-        self._notes: tuple[str, ...] = ()
 
     def tick(self) -> TickReport:
         """Run one round; after one that failed the hour begins anew."""
-        report = run_tick(f"gone topics {self._settings.flow}", self._clock, self._round)
+        report = super().tick()
         if not report.is_ok:
             self._gone_since.clear()
-        return replace(report, notes=self._notes)
+        return report
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
-        self._notes = ()
         copies = self._copies()
         there = self._source.topics(list(copies))
         candidates = {topic for topic in copies if topic not in there and topic not in there.problems}

@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
-from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
+from mirror.control.flow_tick import RecordingTick
+from mirror.control.tick import Appender, Clock, now_ms
 from mirror.kafka import topic_ids
 from mirror.kafka.answers import Found
 from mirror.kafka.brokers import known_topic_ids
@@ -139,15 +140,17 @@ def written_by_others(settings: FlowSettings, copy: TopicPartition, start: int, 
     return None
 
 
-class RecreatedTopicsTick:
+class RecreatedTopicsTick(RecordingTick):
     """Deletes the copies of topics that were created anew on the source, where the file says so."""
+
+    about = "recreated topics"
 
     def __init__(
         self,
-        settings: FlowSettings,
-        log: FlowLog,
         source: Cluster,
         target: Cluster,
+        settings: FlowSettings,
+        log: FlowLog,
         writer: Appender,
         has_stopped: Callable[[str], bool],
         clock: Clock = now_ms,
@@ -158,21 +161,9 @@ class RecreatedTopicsTick:
         ``has_stopped`` says of a topic of the source whether nothing appends to its copy, nor will; ``others`` who else
         has written to a copy.
         """
-        self._settings = settings
-        self._log = log
-        self._source = source
-        self._target = target
-        self._writer = writer
+        super().__init__(source, target, settings, log, writer, clock)
         self._has_stopped = has_stopped
-        self._clock = clock
         self._others = others
-        self._notes: tuple[str, ...] = ()
-
-    def tick(self) -> TickReport:
-        """Run one round."""
-        self._notes = ()
-        report = run_tick(f"recreated topics {self._settings.flow}", self._clock, self._round)
-        return replace(report, notes=self._notes)
 
     def _round(self, at_ms: int) -> tuple[int, Sequence[str]]:
         state, flow = self._log.state, self._settings.flow

@@ -344,7 +344,7 @@ class FlowControl:
 
     def _gone_topics(self, source: Cluster, log: FlowLog, writer: LogWriter) -> Callable[[], TickReport]:
         forget = self._in_term(self._runtime.forget)
-        return GoneTopicsTick(self._settings, log, source, self._target, writer, forget).tick
+        return GoneTopicsTick(source, self._target, self._settings, log, writer, forget).tick
 
     def _flow_into(self, source: Cluster, alias: str) -> FlowLog | None:
         """Return the state of the flow from a cluster to this flow's source, where it lies, if it ever ran."""

@@ -17,7 +17,7 @@ def recreated_topics(
     runtime: FlowRuntime, log: FlowLog, source: Cluster, target: Cluster, writer: Appender
 ) -> Callable[[], TickReport]:
     """Return what deletes such copies of a flow, as its file says."""
-    return RecreatedTopicsTick(runtime.settings, log, source, target, writer, partial(has_stopped, runtime)).tick
+    return RecreatedTopicsTick(source, target, runtime.settings, log, writer, partial(has_stopped, runtime)).tick
 
 
 def outdated_copies(runtime: FlowRuntime) -> frozenset[str]:

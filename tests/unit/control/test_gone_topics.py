@@ -97,10 +97,10 @@ class World:
             ]
         )
         self._tick = GoneTopicsTick(
-            flow_settings(),
-            cast(FlowLog, self.log),
             cast(Cluster, self.source),
             cast(Cluster, self.target),
+            flow_settings(),
+            cast(FlowLog, self.log),
             self,
             self.forgotten.update,
             clock=lambda: 1,

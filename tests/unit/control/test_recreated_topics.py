@@ -105,7 +105,7 @@ class World:
         cluster = cast(Cluster, self)
         log = cast(FlowLog, SimpleNamespace(state=self.state))
         self._tick = RecreatedTopicsTick(
-            flow_settings(*ASKED), log, cluster, cluster, self, self.stopped.__contains__, lambda: 7, self.written_by
+            cluster, cluster, flow_settings(*ASKED), log, self, self.stopped.__contains__, lambda: 7, self.written_by
         )
 
     def written_by(self, _: Any, copy: TopicPartition, start: int, end: int) -> str | None:
