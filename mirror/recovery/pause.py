@@ -103,19 +103,16 @@ class PausedPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class Paused:
-    """What has become of a wish to pause topics of a flow.
+class _WishOutcome:
+    """What has become of a wish to pause topics of a flow, or to copy them again.
 
     Attributes
     ----------
     confirmed_by
-        who says that nothing more is sent, and what was sent before refused, but for :attr:`late`: the engine that
-        leads the flow, or that none does; None: nobody yet.
+        of a pause who says that nothing more is sent, and what was sent before refused, but for :attr:`Paused.late`:
+        the engine that leads the flow, or that none does; of its end the engine that copies again; None: nobody yet.
     has_engine
         whether an engine leads the flow, which goes on with what is not paused; otherwise the next one honours it.
-    positions
-        of each partition of the topics that are paused by then, how far it is copied; final if confirmed and without
-        an open end.
     problem
         why it is not confirmed, or what of it is open.
     is_superseded
@@ -126,9 +123,43 @@ class Paused:
     wish: PauseWish
     confirmed_by: str | None = None
     has_engine: bool = False
-    positions: tuple[PausedPosition, ...] = ()
     problem: str | None = None
     is_superseded: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether what was wished has come about."""
+        return Verdict.PASS if self.problem is None else Verdict.FAIL
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form that ``mirror pause --json`` and ``mirror resume --json`` print."""
+        return {
+            "verdict": self.verdict.value,
+            "flow": str(self.flow),
+            "topics": self.wish.topics,
+            "confirmed_by": self.confirmed_by,
+            "engine_runs": self.has_engine,
+            **self._details(),
+            "problem": self.problem,
+        }
+
+    def _details(self) -> dict[str, Any]:
+        """Return what only this outcome has."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Paused(_WishOutcome):
+    """What has become of a wish to pause topics of a flow.
+
+    Attributes
+    ----------
+    positions
+        of each partition of the topics that are paused by then, how far it is copied; final if confirmed and without
+        an open end.
+    """
+
+    positions: tuple[PausedPosition, ...] = ()
 
     @property
     def open_ends(self) -> Mapping[TopicPartition, str]:
@@ -152,46 +183,13 @@ class Paused:
             return Verdict.FAIL
         return Verdict.UNKNOWN if self.open_ends or self.late else Verdict.PASS
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the form that ``mirror pause --json`` prints."""
-        return {
-            "verdict": self.verdict.value,
-            "flow": str(self.flow),
-            "topics": self.wish.topics,
-            "confirmed_by": self.confirmed_by,
-            "engine_runs": self.has_engine,
-            "positions": [each.as_json() for each in self.positions],
-            "limit": self.limit,
-            "problem": self.problem,
-        }
+    def _details(self) -> dict[str, Any]:
+        return {"positions": [each.as_json() for each in self.positions], "limit": self.limit}
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
-    """What has become of a wish to copy topics of a flow again; its attributes are those of `Paused`."""
-
-    flow: Flow
-    wish: PauseWish
-    confirmed_by: str | None = None
-    has_engine: bool = False
-    problem: str | None = None
-    is_superseded: bool = False
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the topics are copied again, or will be by the next engine."""
-        return Verdict.PASS if self.problem is None else Verdict.FAIL
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the form that ``mirror resume --json`` prints."""
-        return {
-            "verdict": self.verdict.value,
-            "flow": str(self.flow),
-            "topics": self.wish.topics,
-            "confirmed_by": self.confirmed_by,
-            "engine_runs": self.has_engine,
-            "problem": self.problem,
-        }
+class Resumed(_WishOutcome):
+    """What has become of a wish to copy topics of a flow again; by the next engine where none leads the flow."""
 
 
 def plan_pause(
