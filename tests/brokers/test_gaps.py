@@ -14,7 +14,7 @@ from confluent_kafka.admin import NewTopic as AssignedTopic
 from kafka.protocol.metadata import MetadataRequest
 
 from mirror.config.settings import ClusterSettings
-from mirror.copier.work import PartitionResult
+from mirror.copier.work import Handover, PartitionResult
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
@@ -81,6 +81,15 @@ def until_stopped(copying: Copying, source: TopicPartition) -> str:
     return str(result.stopped)
 
 
+def two_partitions_copied(new_copying: NewCopying) -> tuple[Copying, dict[TopicPartition, Handover]]:
+    """Copy a hundred records of each of two partitions; return what is on record of them, as an engine killed leaves it."""
+    copying = new_copying(partitions=2)
+    for source in copying.pairs:
+        write(copying.flow.source_client, source, range(100))
+    copying.until_caught_up()
+    return copying, {source: replace(handover, clean=False) for source, handover in copying.handovers.items()}
+
+
 def test_records_deleted_before_they_were_copied_are_a_gap_and_the_copy_goes_on(new_copying: NewCopying) -> None:
     copying = new_copying()
     (source,) = copying.pairs
@@ -125,13 +134,9 @@ def test_what_was_copied_but_not_recorded_before_the_source_removed_it_is_no_gap
     new_copying: NewCopying, new_process: Callable[[], None]
 ) -> None:
     """Killed before it had recorded them, an engine comes back behind the retention: it goes on by itself."""
-    copying = new_copying(partitions=2)
+    copying, recorded = two_partitions_copied(new_copying)
     some, all_of_it = copying.pairs
     client = copying.flow.source_client
-    for each in copying.pairs:
-        write(client, each, range(100))
-    copying.until_caught_up()
-    recorded = {source: replace(handover, clean=False) for source, handover in copying.handovers.items()}
     for each in copying.pairs:
         for first in range(100, 200, 20):
             write(client, each, range(first, first + 20))
@@ -157,14 +162,9 @@ def test_what_the_target_removed_of_a_copy_before_it_was_recorded_comes_again_an
     new_copying: NewCopying, new_process: Callable[[], None]
 ) -> None:
     """Killed before it had recorded them, an engine comes back behind DeleteRecords on the copy, or retention there."""
-    copying = new_copying(partitions=2)
+    copying, recorded = two_partitions_copied(new_copying)
     source, idle = copying.pairs
-    client = copying.flow.source_client
-    for each in copying.pairs:
-        write(client, each, range(100))
-    copying.until_caught_up()
-    recorded = {each: replace(handover, clean=False) for each, handover in copying.handovers.items()}
-    write(client, source, range(100, 150))
+    write(copying.flow.source_client, source, range(100, 150))
     copying.until_caught_up()
     for each in copying.pairs:
         delete_records(copying.flow.target_client, copying.pairs[each], 150 if each == source else 100)
