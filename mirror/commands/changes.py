@@ -230,7 +230,7 @@ def fence(
     else:
         for problem in found.problems:
             out.print(f"  {problem}", markup=False)
-        for said in found.watched.said():
+        for said in found.watched.messages():
             out.print(f"  still written: {said}", markup=False)
         command = shlex.join(["mirror", "fence", str(file), "--cluster", cluster, "--lift", "--record", str(path)])
         out.print(f"Lift it with: {command}", markup=False, soft_wrap=True)
@@ -330,7 +330,7 @@ def _say_who_writes(cluster: str, found: Watched, *, as_json: bool) -> None:
         written = found.as_json(cluster)
         print_json({"verdict": verdict.value, "cluster": cluster, "still_written": written, "unknown": unknown})
     else:
-        for said in found.said():
+        for said in found.messages():
             out.print(f"  {said}", markup=False)
         out.print(f"verdict {verdict}", highlight=False)
     if verdict is not Verdict.PASS:

@@ -405,7 +405,7 @@ class Commands:
                 message = f"what the probe prints is not as agreed: {size:,} bytes, more than {_ANSWER_BYTES:,} bytes"
                 return dict.fromkeys(wanted, NotDone(message, _end_of(out)))
             out.seek(0)
-            return _told(out.read().decode(errors="replace").strip(), _end_of(out), wanted, self.now_ms())
+            return _answers_of_probe(out.read().decode(errors="replace").strip(), _end_of(out), wanted, self.now_ms())
 
     def _probed(self, cluster: str, groups: Sequence[str], since_ms: int, wanted: Sequence[str]) -> dict[str, Answer]:
         """Ask the probe until it tells of all that is wanted: of groups by their names, of the first write by ''."""
@@ -467,7 +467,7 @@ def _seconds(path: Path, key: str, content: Mapping[str, Any]) -> float:
     return float(value)
 
 
-def _told(said: str, end: str, wanted: Sequence[str], now_ms: int) -> dict[str, Answer]:
+def _answers_of_probe(said: str, end: str, wanted: Sequence[str], now_ms: int) -> dict[str, Answer]:
     """Return what a probe that has ended well with ``said`` tells of what is wanted; ``end`` is it for people."""
     if not said.startswith("{"):
         if any(line.lstrip().startswith("{") for line in said.splitlines()):

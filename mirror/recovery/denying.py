@@ -134,7 +134,7 @@ class AclDenying:
         message = f"{message}; on record in {', '.join(map(str, (self.record, *self.earlier)))}"
         if since := _since(plan):
             message = f"{message}; not denied: {named(since)}"
-        return Denied(not since, message, done.watched.said() if done.watched.written else ())
+        return Denied(not since, message, done.watched.messages() if done.watched.written else ())
 
     def admit(self) -> str:
         """See `Denying`."""

@@ -17,7 +17,7 @@ from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.left_behind import left_behind_refusal, left_behind_step
 from mirror.recovery.making_anew import await_made_anew, copied_anew, made_anew, make_anew_step, save_step
-from mirror.recovery.move import GROUPS, Move, told_of, with_unsure
+from mirror.recovery.move import GROUPS, Move, failover_entry_message, with_unsure
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
@@ -115,7 +115,7 @@ def look_home(
     other = move.in_the_way(record.failovers)
     refusal = None
     if other is not None:
-        refusal = told_of(other, forward.flow)
+        refusal = failover_entry_message(other, forward.flow)
     elif (
         done_of(record) is None
         and move.entry.run not in {each.run for each in record.failovers}
@@ -143,7 +143,7 @@ def look_home(
     unsure = move.unsure(moves, move.ends.copied()) if moves is not None else []
     notes = (
         naming(forward),
-        *_anew_told(move, forward, anew - before),
+        *_made_anew_messages(move, forward, anew - before),
         f"{forward.flow} stays paused until the applications are home; then both flows copy",
         *by_hand_of(forward.flow, record),
         *unsure,
@@ -273,7 +273,7 @@ def _differs(forward: FlowEnds, differing: Sequence[Lacking]) -> str | None:
     )
 
 
-def _anew_told(move: Move, forward: FlowEnds, anew: Collection[str]) -> tuple[str, ...]:
+def _made_anew_messages(move: Move, forward: FlowEnds, anew: Collection[str]) -> tuple[str, ...]:
     """Return what becomes of the topics that are made anew, and of the positions of groups in them."""
     if not anew:
         return ()

@@ -18,7 +18,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.denying import DENY, Denying, deny_step
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, Move, told_of, unseen_told, with_unsure
+from mirror.recovery.move import GROUPS, Move, failover_entry_message, unseen_groups_message, with_unsure
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
 
@@ -166,7 +166,7 @@ def _looked_ahead(
     other = move.in_the_way(copied.failovers)
     refusal = None
     if other is not None:
-        refusal = told_of(other, move.flow)
+        refusal = failover_entry_message(other, move.flow)
     elif not copied.positions:
         refusal = f"{move.flow} has copied nothing that is on record on {move.flow.target}: nobody can go on there"
     loss = loss_of(move.ends, copied, ask_source=mode is not Mode.UNPLANNED)
@@ -179,7 +179,7 @@ def _looked_ahead(
     unsure = move.unsure(moves, copied) if moves is not None else []
     notes = (*notes_of(move, back), *by_hand_of(move.flow, copied), *unsure)
     if moves is not None and moves.unseen:
-        notes += (unseen_told(moves, move.flow),)
+        notes += (unseen_groups_message(moves, move.flow),)
     if moves is not None:
         notes += tuple(map(str, moves.unmirrored))
     if denying is not None and DENY not in progress.proven:
@@ -200,7 +200,7 @@ def against_the_other_way(back: FlowEnds | None) -> str | None:
     except KafkaProblem:
         # It is the source, of which a planned run asks more anyway.
         return None
-    return told_of(others[-1], back.flow) if others else None
+    return failover_entry_message(others[-1], back.flow) if others else None
 
 
 def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) -> str | None:

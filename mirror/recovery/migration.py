@@ -34,7 +34,7 @@ from mirror.recovery.failover import (
 )
 from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, START, Move, first_read, result_of, told_of
+from mirror.recovery.move import GROUPS, START, Move, failover_entry_message, first_read, result_of
 from mirror.recovery.quiet_source import STOP
 from mirror.recovery.seen_at_work import checked_reads
 from mirror.recovery.step_facts import named, placed_in, rows_in
@@ -266,7 +266,7 @@ class Migration:
         loss = loss_of(move.ends, copied, ask_source=True)
         refusal = None
         if (other := move.in_the_way(copied.failovers)) is not None:
-            refusal = told_of(other, move.flow)
+            refusal = failover_entry_message(other, move.flow)
         elif loss.bound is not None:
             refusal = f"{move.flow.source} must tell what it has: {loss.bound}"
         elif (other_way := against_the_other_way(self.back)) is not None:
@@ -291,7 +291,7 @@ class Migration:
         """Carry out what is left, up to the first step that fails; return what came of each."""
         results: list[StepResult] = []
 
-        def telling(chapter: str | None) -> Callable[[StepResult], None]:
+        def reporter(chapter: str | None) -> Callable[[StepResult], None]:
             def take(result: StepResult) -> None:
                 results.append(result if chapter is None else replace(result, name=_named(chapter, result.name)))
                 told(results[-1])
@@ -301,12 +301,12 @@ class Migration:
         self._keep_groups()
         first, *rest = steps_of_producers(self.move, self.back, self.groups, self.words)
         journal = Journal(self.directory / _JOURNAL)
-        StepsUnderWay((first,), journal, goes_back=False, told=telling(None)).carry_out()
+        StepsUnderWay((first,), journal, goes_back=False, told=reporter(None)).carry_out()
         for group in self.groups:
             if not _has_failed(results):
-                self._carry_out_group(group, telling(group))
+                self._carry_out_group(group, reporter(group))
         if not _has_failed(results):
-            StepsUnderWay(rest, journal, goes_back=True, told=telling(PRODUCERS)).carry_out()
+            StepsUnderWay(rest, journal, goes_back=True, told=reporter(PRODUCERS)).carry_out()
         return tuple(results)
 
     def _carry_out_group(self, group: str, told: Callable[[StepResult], None]) -> None:

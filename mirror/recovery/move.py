@@ -145,7 +145,7 @@ class Move:
                     return Result(Verdict.PASS, f"on record on {self.record.flow.target}: {self.entry.where}")
                 # The other began at the same time, and is the first in the log.
                 self.record.take(self.entry.run)
-            return Result(Verdict.FAIL, told_of(other, self.record.flow))
+            return Result(Verdict.FAIL, failover_entry_message(other, self.record.flow))
 
         def drift(_: Mapping[str, Json]) -> str | None:
             runs = {each.run for each in self.record.copied().failovers}
@@ -296,7 +296,7 @@ class Move:
             nonlocal ran_at, is_alone, most
             copied, now = self.ends.copied(), self.monotonic()
             lacking = self._lacking(fixed, copied)
-            left[:] = _stretches_told(lacking)
+            left[:] = _describe_stretches(lacking)
             stopped[:] = [f"{each}: {why}" for each, why in copied.stops.items() if each in fixed]
             ran_at = now if copied.is_running else ran_at
             is_alone = now - ran_at > self.times.engine
@@ -324,7 +324,7 @@ class Move:
 
     def behind(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> list[str]:
         """Return, for people, what of the source's logs up to these ends is not copied."""
-        return _stretches_told(self._lacking(fixed, copied))
+        return _describe_stretches(self._lacking(fixed, copied))
 
     def _lacking(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> Mapping[TopicPartition, tuple[int, int]]:
         """Return the offsets, from one up to, not including, another, in which there are records to be copied."""
@@ -427,7 +427,7 @@ class Move:
             if plan.source_problem is not None:
                 message += ", by the checkpoints"
             if plan.unseen:
-                message += f"; {unseen_told(plan, self.flow)}"
+                message += f"; {unseen_groups_message(plan, self.flow)}"
             if moves.left:
                 message += f"; left as they are: {named([str(each) for each in moves.left])}"
             return Result(Verdict.PASS, message, facts)
@@ -515,7 +515,7 @@ class Move:
         return Step("finish", f"put on record, on {self.record.flow.target}, that they are on {self.flow.target}", act)
 
 
-def _stretches_told(stretches: Mapping[TopicPartition, tuple[int, int]]) -> list[str]:
+def _describe_stretches(stretches: Mapping[TopicPartition, tuple[int, int]]) -> list[str]:
     return [f"{each} from {start} to {end - 1}" for each, (start, end) in sorted(stretches.items())]
 
 
@@ -533,7 +533,7 @@ def first_read(facts: Mapping[str, Json]) -> Sequence[Moment]:
     ]
 
 
-def unseen_told(plan: MovePlan, flow: Flow) -> str:
+def unseen_groups_message(plan: MovePlan, flow: Flow) -> str:
     """Return, for people, which groups stay where they are since no checkpoint tells what they have read."""
     return (
         f"{counted(len(plan.unseen), 'group')} may have read copies on {flow.source} that topics of {flow} leaves out, "
@@ -541,7 +541,7 @@ def unseen_told(plan: MovePlan, flow: Flow) -> str:
     )
 
 
-def told_of(entry: FailoverEntry, flow: Flow) -> str:
+def failover_entry_message(entry: FailoverEntry, flow: Flow) -> str:
     """Return, for people, why another run of the procedure must not begin, and what to do."""
     when = iso_time(entry.at_ms)
     if entry.phase is Phase.DONE:

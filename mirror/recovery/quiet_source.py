@@ -61,8 +61,8 @@ class QuietSource:
             return Result(Verdict.FAIL, told)
         silent = max(most, self.quiet)
         message = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
-        told_writers = writers.told()
-        facts: dict[str, Json] = {"ends": rows_of(quiet), "writers": list(told_writers)}
+        writer_messages = writers.messages()
+        facts: dict[str, Json] = {"ends": rows_of(quiet), "writers": list(writer_messages)}
         if writers.unknown:
             which = named([f"{each} ({why})" for each, why in sorted(writers.unknown.items())])
             told = f"{message}; who has written lately is not told of {which}: look after their leaders, and try again"
@@ -73,8 +73,8 @@ class QuietSource:
             told = f"{message}; nobody has confirmed that the applications are stopped, and who may write on at longer "
             told += f"intervals: {named(doubtful)}"
             return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (--fence), or wait and try again", facts)
-        if told_writers:
-            message += f"; who wrote last: {named(told_writers)}"
+        if writer_messages:
+            message += f"; who wrote last: {named(writer_messages)}"
         return Result(Verdict.PASS, message, facts)
 
     def who_writes(self) -> str | None:
@@ -127,14 +127,14 @@ class QuietSource:
     def _still_written(self, moved: Sequence[TopicPartition], seconds: float) -> Result:
         grew = named([str(each) for each in moved])
         message = f"somebody still writes to {self.ends.flow.source}: {grew} grew within {seconds:g} s"
-        who = self.ends.writers().told(moved)
+        who = self.ends.writers().messages(moved)
         return Result(Verdict.FAIL, f"{message}; who has written there lately: {named(who)}" if who else message)
 
     def grown(self, facts: Mapping[str, Json]) -> str | None:
         """Return which logs of the source do not end any more where they did when it was fenced; None: all do."""
-        return self._told(positions_named(facts, "ends"), self.ends.ends().ends)
+        return self._growth_message(positions_named(facts, "ends"), self.ends.ends().ends)
 
-    def _told(self, fixed: Mapping[TopicPartition, int], now: Mapping[TopicPartition, int]) -> str | None:
+    def _growth_message(self, fixed: Mapping[TopicPartition, int], now: Mapping[TopicPartition, int]) -> str | None:
         grown = [
             f"{each} ended at {fixed.get(each, 0)}, and ends at {now[each]}"
             for each in sorted(now)
@@ -147,7 +147,9 @@ class QuietSource:
         fixed, now = positions_named(facts, "ends"), self.ends.ends().ends
         longer = {each: (fixed[each], end) for each, end in now.items() if each in fixed and end > fixed[each]}
         by_others = self.ends.written_by_others(longer) if longer else {}
-        return self._told(fixed, {each: end for each, end in now.items() if each not in longer or each in by_others})
+        return self._growth_message(
+            fixed, {each: end for each, end in now.items() if each not in longer or each in by_others}
+        )
 
 
 def is_confirmed(known: Known) -> bool:

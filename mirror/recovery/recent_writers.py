@@ -89,7 +89,7 @@ class Writers:
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
     cut_short: Mapping[TopicPartition, tuple[range, ...]] = field(default_factory=dict)
 
-    def told(self, partitions: Collection[TopicPartition] | None = None) -> list[str]:
+    def messages(self, partitions: Collection[TopicPartition] | None = None) -> list[str]:
         """Return who has written, for people, and of how much that is not known; None: to all partitions."""
         return [
             *(str(each) for each in self.recent if partitions is None or each.partition in partitions),

@@ -51,7 +51,7 @@ def find_remaining(settings: FlowSettings, source: Cluster, moved: Collection[st
     partitions = [each for of in left_out.values() for each in of]
     starts, ends = source.offsets(partitions, "earliest"), source.offsets(partitions, "latest")
 
-    def told(each: TopicPartition) -> str | None:
+    def describe(each: TopicPartition) -> str | None:
         problem = starts.problems.get(each) or ends.problems.get(each)
         if problem is not None:
             return f"{each} ({problem})"
@@ -59,4 +59,4 @@ def find_remaining(settings: FlowSettings, source: Cluster, moved: Collection[st
         return f"{each} ({counted(count, 'offset')}, copied by nobody)" if count else None
 
     untold = [f"topic {name} ({why})" for name, why in topics.problems.items()]
-    return Remaining(tuple(groups), (*untold, *filter(None, map(told, partitions))))
+    return Remaining(tuple(groups), (*untold, *filter(None, map(describe, partitions))))

@@ -16,7 +16,6 @@ from typing import Any
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.channel import LATEST, Channel
 from mirror.kafka.partition_state import ActiveProducer, active_producers, transactional_ids
-from mirror.kafka.problems import RequestFailed
 from mirror.model.partition import TopicPartition
 from mirror.recovery.late_writers import LateWriter
 from mirror.waiting import WaitTimeout, wait_until
@@ -83,7 +82,7 @@ class StillWritten:
             ],
         }
 
-    def said(self, names: Mapping[int, str]) -> str:
+    def describe(self, names: Mapping[int, str]) -> str:
         """Return it for people."""
         if self.is_marker:
             return f"{self.partition} from {self.start} to {self.end}: a transaction has ended"
@@ -118,10 +117,10 @@ class Watched:
         """Return what was written to, for programs."""
         return [each.as_json(cluster, self.names) for each in self.written]
 
-    def said(self) -> tuple[str, ...]:
+    def messages(self) -> tuple[str, ...]:
         """Return what was seen, for people."""
         return (
-            *(each.said(self.names) for each in self.written),
+            *(each.describe(self.names) for each in self.written),
             *(f"{partition} is not known: {why}" for partition, why in sorted(self.unknown.items())),
         )
 
@@ -152,7 +151,7 @@ def look(channel: Channel, partitions: Collection[TopicPartition]) -> Look:
     """
     ends = channel.find_offsets(list(partitions), LATEST)
     producers = active_producers(channel, partitions)
-    return Look(ends, producers, {partition: _said(why) for partition, why in ends.problems.items()})
+    return Look(ends, producers, {partition: str(why) for partition, why in ends.problems.items()})
 
 
 def watch(
@@ -246,7 +245,3 @@ def _has_written(before: ActiveProducer | None, now: ActiveProducer) -> bool:
     if before is None or before.epoch != now.epoch:
         return now.last_sequence >= 0
     return (before.last_sequence, before.last_timestamp_ms) != (now.last_sequence, now.last_timestamp_ms)
-
-
-def _said(why: RequestFailed) -> str:
-    return str(why)

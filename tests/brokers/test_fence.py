@@ -253,7 +253,7 @@ def test_who_writes_on_as_a_super_user_is_named(
     written = {each["partition"]: each for each in found.watched.as_json("east") if each["topic"] == secured.topic}
     assert [each["transactional_id"] for each in written[0]["producers"]] == [transactional_id]
     assert written[1]["producers"] == []
-    assert any("a client without a producer id" in said for said in found.watched.said())
+    assert any("a client without a producer id" in said for said in found.watched.messages())
     watched = json.loads(done.stdout)
     assert (done.returncode, watched["verdict"]) == (1, "FAIL")
     assert {(each["topic"], each["partition"]) for each in watched["still_written"]} == {

@@ -95,7 +95,7 @@ def not_translated(facts: Facts) -> Iterator[Difference]:
         )
 
 
-def not_told(facts: Facts) -> Iterator[Difference]:
+def unclear_groups(facts: Facts) -> Iterator[Difference]:
     """Groups of which a cluster does not tell what must be known before they are moved."""
     moves = seen(facts.groups.moves)
     translated = {(each.group, TopicPartition(each.topic, each.partition)) for each in moves.positions}
@@ -247,7 +247,7 @@ RULES = (
     Rule("group-kind", Impact.LOSES, of_other_kinds),
     Rule("group-without-checkpoint", Impact.LOSES, without_checkpoint),
     Rule("group-not-translated", Impact.LOSES, not_translated),
-    Rule("group-not-told", Impact.LOSES, not_told),
+    Rule("group-not-told", Impact.LOSES, unclear_groups),
     Rule("group-refused", Impact.BLOCKS, refused),
     Rule("group-set-back", Impact.LOSES, set_back),
     Rule("group-further-on", Impact.LOSES, further_on_the_target),

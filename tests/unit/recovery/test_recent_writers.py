@@ -55,7 +55,7 @@ def test_where_not_all_of_the_time_was_read_it_is_told(monkeypatch: pytest.Monke
     found = find_writers(cast(Channel, logs), [ORDERS, BILLS], own=(), since_ms=0)
     assert [(each.partition, each.interval_ms) for each in found.recent] == [(BILLS, 40_000), (ORDERS, 20)]
     assert found.cut_short == {ORDERS: (range(205),)}
-    assert found.told([ORDERS])[1:] == found.unread()
+    assert found.messages([ORDERS])[1:] == found.unread()
     assert found.unread() == ["orders-0: and 205 more offsets that were not read for clients without an id"]
     assert found.unread([BILLS]) == []
 

@@ -45,7 +45,7 @@ def test_a_new_producer_and_one_with_a_new_epoch_have_written() -> None:
 def test_where_no_producer_has_changed_it_was_one_without_an_id() -> None:
     (found,) = still_written(Look({ORDERS: 10}, {ORDERS: (SHOP,)}), Look({ORDERS: 11}, {ORDERS: (SHOP,)}))
     assert (found.producers, found.is_marker) == ((), False)
-    assert found.said({}) == "orders-0 from 10 to 11: a client without a producer id"
+    assert found.describe({}) == "orders-0 from 10 to 11: a client without a producer id"
 
 
 def test_who_wrote_is_told_in_the_form_of_all_late_writers_with_what_brokers_do_not_tell() -> None:
@@ -114,7 +114,7 @@ def test_all_that_was_written_in_a_time_is_told_together() -> None:
 
 def test_it_is_told_with_transactional_ids_where_there_are_any() -> None:
     watched = Watched((StillWritten(ORDERS, 1, 2, (SHOP, TILL)),), {40: "till-7"}, {BILLS: "it has no leader"})
-    assert watched.said() == (
+    assert watched.messages() == (
         "orders-0 from 1 to 2: producer 40 (epoch 2, transactional id till-7), producer 41 (epoch 0)",
         "bills-0 is not known: it has no leader",
     )
