@@ -52,12 +52,12 @@ def yes_or_no(question: str, seconds: float) -> bool | None:
 
 def is_typed(word: str, consequence: str, seconds: float) -> bool:
     """Ask at the terminal, on standard error, for a word, and tell whether it was typed in time."""
-    question = f"{consequence} Type {word} to go on {limit_told(seconds, NOTHING_DONE)}"
+    question = f"{consequence} Type {word} to go on {limit_message(seconds, NOTHING_DONE)}"
     typed = answered(lambda: typer.prompt(question, err=True, default="", show_default=False), seconds)
     return (typed or "").strip() == word
 
 
-def limit_told(seconds: float, then: str) -> str:
+def limit_message(seconds: float, then: str) -> str:
     """Return, for the person who is asked, how long an answer is waited for, and what happens without one."""
     time = f"{seconds / 60:g} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} s"
     return f"(No answer within {time} is a no: {then}.)"

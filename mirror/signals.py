@@ -32,7 +32,7 @@ def sigterm_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def stop_when_told(stop: threading.Event, told: Callable[[str], None], asked: threading.Event | None = None) -> None:
+def stop_on_signal(stop: threading.Event, told: Callable[[str], None], asked: threading.Event | None = None) -> None:
     """Have SIGTERM and Ctrl-C set ``stop``, once or many times, and interrupt nothing, until the process ends.
 
     ``told`` is called with the name of the first signal, in a thread: what an event or a log does in a handler may wait

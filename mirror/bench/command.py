@@ -106,7 +106,13 @@ def bench(
             told.print("interrupted", style="red", markup=False)
             status = _INTERRUPTED
     if any(runs for _, runs in measured):
-        _report(measured, asked, own_directory, json_file, f"{counted(rounds, 'round')}{_said_of(target_cores)}")
+        _report(
+            measured,
+            asked,
+            own_directory,
+            json_file,
+            f"{counted(rounds, 'round')}{_target_cores_message(target_cores)}",
+        )
     if status:
         raise typer.Exit(status)
 
@@ -127,7 +133,7 @@ def parse_rates(text: str) -> tuple[int, ...]:
     return tuple(rates)
 
 
-def _said_of(target_cores: int) -> str:
+def _target_cores_message(target_cores: int) -> str:
     return f", {counted(target_cores, 'core')} for the target broker alone" if target_cores else ""
 
 

@@ -103,7 +103,7 @@ def _ratio(runs: Sequence[Run], other: Contender, key: str) -> Text:
 
 
 def _cell(found: Spread | None, write: Callable[[float], str]) -> Text:
-    return _right("-" if found is None else found.told(write, "\n"))
+    return _right("-" if found is None else found.describe(write, "\n"))
 
 
 def _right(text: str) -> Text:

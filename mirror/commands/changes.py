@@ -23,9 +23,9 @@ from mirror.commands.arguments import (
 from mirror.commands.consent import consent
 from mirror.commands.invocation import (
     VERDICT_NOT_PASS,
+    current_user,
     errors_explained,
     flow_meant,
-    user_saying,
     verdict_of_change,
 )
 from mirror.commands.output import err, out, print_json, print_table
@@ -127,7 +127,7 @@ def pause(
         if dry_run:
             return
         consent(file, f"Pause {_topics_meant(topics)} of {chosen.flow}?", yes=yes)
-        found = pause_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or user_saying(file))
+        found = pause_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or current_user(file))
     if as_json:
         print_json(found.as_json())
     else:
@@ -165,7 +165,7 @@ def resume(
         if dry_run:
             return
         consent(file, f"Copy {_topics_meant(topics)} of {chosen.flow} again?", yes=yes)
-        found = resume_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or user_saying(file))
+        found = resume_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or current_user(file))
     if as_json:
         print_json(found.as_json())
     else:
@@ -213,7 +213,7 @@ def fence(
         if lift:
             _lift_fence(settings, cluster, path, dry_run=dry_run, yes=yes, as_json=as_json)
             return
-        plan = plan_fence(settings, cluster, path, by=by or user_saying(file))
+        plan = plan_fence(settings, cluster, path, by=by or current_user(file))
         if seconds is not None:
             _say_who_writes(cluster, watch_fenced(plan, settings, seconds), as_json=as_json)
             return

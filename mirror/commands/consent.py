@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from mirror.asking import ANSWER_SECONDS, NOTHING_DONE, is_typed, limit_told, yes_or_no
+from mirror.asking import ANSWER_SECONDS, NOTHING_DONE, is_typed, limit_message, yes_or_no
 from mirror.config.errors import ConfigError
 
 _NOT_AGREED = 1
@@ -25,7 +25,7 @@ def consent(file: Path, question: str, *, yes: bool) -> None:
     """
     if not yes:
         _require_terminal(file)
-        _require(yes_or_no(f"{question} {limit_told(ANSWER_SECONDS, NOTHING_DONE)}", ANSWER_SECONDS) is True)
+        _require(yes_or_no(f"{question} {limit_message(ANSWER_SECONDS, NOTHING_DONE)}", ANSWER_SECONDS) is True)
 
 
 def consent_typed(file: Path, consequence: str, word: str, *, yes: bool) -> None:

@@ -63,7 +63,7 @@ def verdict_of_change(refused: Sequence[object], *, is_unproven: bool) -> Verdic
     return Verdict.FAIL if refused else Verdict.UNKNOWN if is_unproven else Verdict.PASS
 
 
-def user_saying(file: Path) -> str:
+def current_user(file: Path) -> str:
     """Return who runs this.
 
     Raises

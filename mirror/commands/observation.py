@@ -23,7 +23,7 @@ from mirror.commands.arguments import (
     Yes,
 )
 from mirror.commands.consent import consent_typed
-from mirror.commands.invocation import STANDARD_ERROR, VERDICT_NOT_PASS, errors_explained, flow_meant, user_saying
+from mirror.commands.invocation import STANDARD_ERROR, VERDICT_NOT_PASS, current_user, errors_explained, flow_meant
 from mirror.commands.output import err, out, print_json, print_table, progress
 from mirror.commands.status_page import Looking, duration, page
 from mirror.commands.status_page import watch as watch_status
@@ -42,7 +42,7 @@ from mirror.model.offset_ranges import Ranges
 from mirror.model.verdict import Verdict
 from mirror.proof.left_out import LeftOut
 from mirror.recovery.fenced_side import late_writers
-from mirror.signals import stop_when_told
+from mirror.signals import stop_on_signal
 from mirror.tables import MOST_ROWS
 
 _MOST_ABSENCES = 20
@@ -94,7 +94,7 @@ def status(
         looking = Looking(settings, [flow_meant(settings, flow)] if flow else settings.enabled_flows)
         if watch:
             stop = threading.Event()
-            stop_when_told(stop, lambda _: None)
+            stop_on_signal(stop, lambda _: None)
             watch_status(looking, file, out, interval, stop, as_json=as_json, show_all=show_all)
             return
         found = looking.once()
@@ -139,7 +139,7 @@ def record(
     stop = threading.Event()
     set_up(log_level, LogFormat.TEXT, STANDARD_ERROR)
     log = logging.getLogger(__name__)
-    stop_when_told(stop, lambda name: log.info("stops: %s", name))
+    stop_on_signal(stop, lambda name: log.info("stops: %s", name))
     from mirror.history.recorder import record_flows  # other commands need no Arrow
     from mirror.history.store import HistoryWriter, check_writable
 
@@ -248,7 +248,7 @@ def gaps(
             for name, of in open_gaps.items():
                 message = f"{counted(len(of), 'gap')} of {name}: the copy goes on without these records, for good."
                 consent_typed(file, message, str(name), yes=is_agreed)
-            known = Acknowledgement(by or user_saying(file), reason, now_ms())
+            known = Acknowledgement(by or current_user(file), reason, now_ms())
             for each in chosen:
                 if each.flow in open_gaps:
                     listed[each.flow] = acknowledge(each, settings.clusters, open_gaps[each.flow], known)
@@ -369,7 +369,7 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         for what, log in (("missing", "the source"), ("extra", "the copy")):
             if (each[what] or 0) > 1:
                 out.print(f"{where}: {what} at offsets of {log}: {Ranges.from_json(each[f'{what}_at'])}", markup=False)
-    for line in _told_of(partitions):
+    for line in _partition_messages(partitions):
         out.print(line, markup=False, highlight=False)
     absences = [(each, absence) for each in partitions for absence in each["absences"]]
     for each, absence in absences[:_MOST_ABSENCES]:
@@ -404,7 +404,7 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         )
 
 
-def _told_of(partitions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _partition_messages(partitions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Say what there is to know of partitions: what is the same of several but for their names once, of the first."""
     alike: dict[str, list[tuple[str, str]]] = {}
     for each in partitions:

@@ -20,7 +20,7 @@ from mirror.config.properties import read
 from mirror.config.resolving import load, settings_of
 from mirror.control.plan import FlowPlan, plan_flow
 from mirror.engine.run_log import LogFormat, LogLevel, set_up
-from mirror.signals import stop_when_told
+from mirror.signals import stop_on_signal
 from mirror.spark_conf import BadSparkConf, read_spark_conf
 from mirror.tables import MOST_ROWS
 from mirror.terminal import Remark
@@ -62,7 +62,7 @@ def run(
     set_up(log_level, log_format, STANDARD_ERROR)
     log = logging.getLogger(__name__)
     # Before anything else: importing PySpark takes a second, in which somebody may think better of it.
-    stop_when_told(stop, lambda name: log.info("stops: %s", name), asked)
+    stop_on_signal(stop, lambda name: log.info("stops: %s", name), asked)
     from mirror.engine.followed_file import following
     from mirror.engine.run import Engine, PartEnded  # other commands need none of PySpark
     from mirror.monitoring.watch import served, watched

@@ -381,7 +381,7 @@ class EpochChannelListener:
         self._say({"lines": [(level, text)]})
 
     @property
-    def has_said_all(self) -> bool:
+    def has_sent_all(self) -> bool:
         """Whether everything that is to be told has gone out, or cannot any more."""
         with self._telling:
             return not (self._news or self._is_sending) or not self._beating.is_alive()

@@ -173,7 +173,7 @@ class Epochs:
             self._address = driver_address(context)
         except SPARK_ERRORS as error:
             end_spark()
-            raise SparkDidNotStart(f"Spark's JVM ended right after its start: {_said(error)}") from error
+            raise SparkDidNotStart(f"Spark's JVM ended right after its start: {_task_error_message(error)}") from error
         self._spark = context
 
     def run(self, works: Sequence[TaskWork]) -> list[TaskResult]:
@@ -216,7 +216,9 @@ class Epochs:
                     self._end()
                     lost = "Spark's JVM has ended; the next epoch starts another"
                     raise EpochFailed(lost, epoch_channel.write_until) from error
-                reason = _NO_EXECUTOR if epoch_channel.first_at is None and not self._cores() else _said(error)
+                reason = (
+                    _NO_EXECUTOR if epoch_channel.first_at is None and not self._cores() else _task_error_message(error)
+                )
                 raise EpochFailed(reason, epoch_channel.write_until) from error
             else:
                 return list(results)
@@ -249,7 +251,7 @@ class Epochs:
             # Of a Spark that the epochs have ended meanwhile, because it was lost, anything may be missing.
             if self._spark is context and not isinstance(error, SPARK_ERRORS):
                 raise
-            raise EpochFailed(_said(error)) from error
+            raise EpochFailed(_task_error_message(error)) from error
         assert isinstance(result, TaskResult)
         return result
 
@@ -316,7 +318,7 @@ class Epochs:
         end_spark()
 
 
-def _said(error: Exception) -> str:
+def _task_error_message(error: Exception) -> str:
     """Return what a task met; what comes behind it says nothing to people: frames, states and causes of Java's."""
     lines = (line.strip() for line in str(error).strip().splitlines() if not line.startswith("\t"))
     said = [line for line in lines if line and not line.startswith(_OF_JAVA)]

@@ -174,7 +174,7 @@ def _created_anew(work: PartitionWork) -> Refused | None:
     )
 
 
-def _told_by_sync(trace: Mm2Trace) -> str:
+def _sync_message(trace: Mm2Trace) -> str:
     newest = trace.stretches[-1][-1]
     return f"an offset sync says that upstream offset {newest.upstream} was copied to offset {newest.downstream}"
 
@@ -188,7 +188,7 @@ def _begin_empty(flow: FlowWork, work: PartitionWork, ends: Ends, trace: Mm2Trac
     if not trace.stretches:
         return begun
     note = (
-        f"{work.target} has never had a record and begins at its start, although {_told_by_sync(trace)}: that is of "
+        f"{work.target} has never had a record and begins at its start, although {_sync_message(trace)}: that is of "
         f"another flow that shares {flow.syncs_topic}, or of a copy that is no more"
     )
     position = begun.handover.position
@@ -266,7 +266,7 @@ class _Taking:
     def _known_by_syncs_alone(self) -> Refused:
         """Refuse a copy that was emptied, of which only syncs speak: it can have been made by this very flow."""
         return self._refused(
-            f"{_told_by_sync(self.trace)}, and the copy begins and ends at offset {self.ends.target_end}: its records "
+            f"{_sync_message(self.trace)}, and the copy begins and ends at offset {self.ends.target_end}: its records "
             "were removed"
         )
 
@@ -300,7 +300,7 @@ class _Taking:
         first = ends.source_start if position is None else max(ends.source_start, position - 1)
         source = self._source_from(first)
         lowest = self._earliest_copy(source)
-        target = list(self._told(self._target_from(lowest), ends.target_end - lowest))
+        target = list(self._reporting_progress(self._target_from(lowest), ends.target_end - lowest))
         return takeover.search(
             source, target, position, is_ours=self.flow.writers.__contains__, is_shared=self._is_shared
         )
@@ -339,7 +339,7 @@ class _Taking:
             read_batches(self.target, self.work.target, start, self.ends.target_end, read_committed=True)
         )
 
-    def _told(self, target: Iterator[Fingerprints], span: int) -> Iterator[Fingerprints]:
+    def _reporting_progress(self, target: Iterator[Fingerprints], span: int) -> Iterator[Fingerprints]:
         seen = 0
         for each in target:
             seen += len(each.offsets)

@@ -424,7 +424,7 @@ class Transactions:
         # Where one partition is refused, none is added.
         for code in wrong.values():
             if code in codes.TRANSACTION_ERRORS:
-                self._lose(_said(code))
+                self._lose(_answer_message(code))
                 return
         busy = codes.COORDINATOR_BUSY & set(wrong.values())
         if busy:
@@ -433,9 +433,11 @@ class Transactions:
         refused = {partition: code for partition, code in wrong.items() if code != codes.OPERATION_NOT_ATTEMPTED}
         for partition, code in refused.items():
             if partition not in self._lanes:
-                self._lose(f"the coordinator of {partition} {_said(code)}")
+                self._lose(f"the coordinator of {partition} {_answer_message(code)}")
                 return
-            self._lanes[partition].stream.trouble = f"the coordinator of transactions {_said(code)} for {partition}"
+            self._lanes[
+                partition
+            ].stream.trouble = f"the coordinator of transactions {_answer_message(code)} for {partition}"
         self._barred_until |= dict.fromkeys(refused, self._now + _PATIENCE_SECONDS)
         self._wanted -= refused.keys()
 
@@ -446,14 +448,14 @@ class Transactions:
         elif codes.is_retriable(code):
             self._trouble(code)
         else:
-            self._lose(_said(code))
+            self._lose(_answer_message(code))
 
     def _recovered(self) -> None:
         self.trouble, self._backoff_seconds, self._ending_since = None, _FIRST_BACKOFF_SECONDS, None
 
     def _trouble(self, code: int) -> None:
         if code in codes.COORDINATOR_MOVED:
-            raise ConnectionFailed(f"the coordinator of {self.transactional_id} {_said(code)}")
+            raise ConnectionFailed(f"the coordinator of {self.transactional_id} {_answer_message(code)}")
         # While the last transaction is being completed the next one cannot begin: nothing to speak of unless it lasts.
         is_ending = code == codes.CONCURRENT_TRANSACTIONS
         if is_ending:
@@ -466,7 +468,7 @@ class Transactions:
                 )
                 return
         is_usual = is_ending and self._backoff_seconds < _LONGEST_BACKOFF_SECONDS
-        self._back_off(None if is_usual else f"the coordinator of {self.transactional_id} {_said(code)}")
+        self._back_off(None if is_usual else f"the coordinator of {self.transactional_id} {_answer_message(code)}")
 
     def _back_off(self, reason: str | None) -> None:
         self.trouble = reason
@@ -478,5 +480,5 @@ def _why(stream: Stream) -> str:
     return stream.trouble or "it does not answer"
 
 
-def _said(code: int) -> str:
+def _answer_message(code: int) -> str:
     return f"answers {codes.name(code)}"

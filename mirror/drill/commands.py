@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mirror import terminal
-from mirror.asking import ANSWER_SECONDS, is_typed, limit_told, yes_or_no
+from mirror.asking import ANSWER_SECONDS, is_typed, limit_message, yes_or_no
 from mirror.definition_files import DefinitionRefused
 from mirror.drill.catalogue import (
     LoadedRunbook,
@@ -295,7 +295,7 @@ def _asker(confirm: bool, display: Display) -> Confirm | None:
 
     def ask(step: Step) -> bool:
         with display.paused():
-            limit = limit_told(ANSWER_SECONDS, "the run stops before it")
+            limit = limit_message(ANSWER_SECONDS, "the run stops before it")
             return yes_or_no(f"Cross it ({step.name})? {limit}", ANSWER_SECONDS) or False
 
     return ask

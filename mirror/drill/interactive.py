@@ -16,7 +16,7 @@ import pandas as pd
 from IPython.core.getipython import get_ipython
 from IPython.display import HTML, display
 
-from mirror.asking import ANSWER_SECONDS, NOTHING_DONE, answered, limit_told
+from mirror.asking import ANSWER_SECONDS, NOTHING_DONE, answered, limit_message
 from mirror.drill.catalogue import LoadedRunbook, find_runbook, runbooks_folder
 from mirror.drill.notebook_display import Sentences
 from mirror.drill.plan_table import notebook_link, plan_table
@@ -51,18 +51,18 @@ class Interactive:
 
     Attributes
     ----------
-    told
+    run_message
         what the person should know of the run, in sentences.
     """
 
     run: RunDirectory
     loaded: LoadedRunbook
     step: Step
-    told: str
+    run_message: str
 
     def introduce(self) -> None:
         """Show which run this is, and the plan."""
-        display(Sentences(self.told))
+        display(Sentences(self.run_message))
         display(HTML(plan_table(self.loaded.runbook, self.run, self.step)))
 
     def confirm(self, word: str, consequence: str) -> None:
@@ -76,7 +76,7 @@ class Interactive:
         if _crossed(self.run.journal.read().entries) == self.step.name:
             return
         if not is_unattended():
-            limit = limit_told(ANSWER_SECONDS, NOTHING_DONE)
+            limit = limit_message(ANSWER_SECONDS, NOTHING_DONE)
             question = f"{consequence}\nType {word} to go on, anything else to stop {limit}: "
             typed = answered(lambda: input(question), ANSWER_SECONDS)
             if (typed or "").strip() != word:
@@ -188,7 +188,7 @@ def take_up(
         run.set_aside(run.outcome_path(step.name))
         run.journal.append(Event.STEP_STARTED, step=step.name, facts={"notebook": step.notebook, "by_hand": True})
     holder.hold(run.path)
-    return Interactive(run, loaded, step, _told(run, loaded.runbook, is_practice=is_practice))
+    return Interactive(run, loaded, step, _run_message(run, loaded.runbook, is_practice=is_practice))
 
 
 def _left_unfinished(runs: Path, runbook: str, values: Mapping[str, ParameterValue]) -> RunDirectory | None:
@@ -209,7 +209,7 @@ def _left_unfinished(runs: Path, runbook: str, values: Mapping[str, ParameterVal
     return None
 
 
-def _told(run: RunDirectory, runbook: Runbook, *, is_practice: bool) -> str:
+def _run_message(run: RunDirectory, runbook: Runbook, *, is_practice: bool) -> str:
     """Return, in sentences, which run it is and what becomes of it."""
     last, minutes = runbook.steps[-1].notebook, f"{holder.abandoned_minutes():g} minutes"
     where = f"This is the run {run.name}, in {run.path.parent}."

@@ -134,13 +134,13 @@ class Lines(logging.Handler):
 
     def _write_all(self) -> None:
         while (line := self._waiting.get()) is not None:
-            if self._says_loss():
+            if self._report_loss():
                 self._try(line)
             else:
                 self._lose(1, self._why)
-        self._says_loss()
+        self._report_loss()
 
-    def _says_loss(self) -> bool:
+    def _report_loss(self) -> bool:
         """Say how much was lost, if anything was; return whether that could be said."""
         with self._counting:
             lost, why, self._lost = self._lost, self._why, 0

@@ -18,7 +18,7 @@ class Spread:
     median: float
     high: float
 
-    def told(self, write: Callable[[float], str], between: str = " ") -> str:
+    def describe(self, write: Callable[[float], str], between: str = " ") -> str:
         """Return the median, and behind it the smallest and the largest where they are written otherwise."""
         low, middle, high = write(self.low), write(self.median), write(self.high)
         return middle if low == middle == high else f"{middle}{between}[{low}, {high}]"

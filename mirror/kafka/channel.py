@@ -335,7 +335,7 @@ class Channel:
                 return self._net.run(ask)
             return self._net.run(ask)
         except (kafka.errors.KafkaError, OSError) as error:
-            raise ConnectionFailed(f"{self.alias}: {self._said(error)}", self.alias) from error
+            raise ConnectionFailed(f"{self.alias}: {self._error_message(error)}", self.alias) from error
 
     def connect(self, node: int, needed: Iterable[Versions]) -> Connection:
         """Open one more connection to a broker, for the hot frames of ``needed``.
@@ -368,7 +368,7 @@ class Channel:
             raise
         except (kafka.errors.KafkaError, OSError) as error:
             release()
-            raise ConnectionFailed(f"{self.alias}, broker {node}: {self._said(error)}", self.alias) from error
+            raise ConnectionFailed(f"{self.alias}, broker {node}: {self._error_message(error)}", self.alias) from error
         return connection
 
     def kept(self, node: int, needed: Versions) -> Connection:
@@ -441,9 +441,9 @@ class Channel:
                 answering = self._bootstrap_at(server)
             except kafka.errors.KafkaTimeoutError as error:
                 # The library does not tell what has failed again and again.
-                reasons[server] = diagnosed(server, self._arguments) or self._said(error)
+                reasons[server] = diagnosed(server, self._arguments) or self._error_message(error)
             except (kafka.errors.KafkaError, OSError, ValueError) as error:
-                reasons[server], is_refused = self._said(error), is_refusal(error)
+                reasons[server], is_refused = self._error_message(error), is_refusal(error)
                 if is_refused:
                     break
             else:
@@ -475,7 +475,7 @@ class Channel:
             raise
         return net, manager
 
-    def _said(self, error: BaseException) -> str:
+    def _error_message(self, error: BaseException) -> str:
         return explained(error, self._arguments) or in_words(error)
 
 

@@ -8,7 +8,7 @@ from mirror.kafka.connecting import in_words
 from mirror.kafka.problems import KafkaProblem
 
 
-def told(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """Return what an error says."""
     if isinstance(error, KafkaProblem):
         return str(error)

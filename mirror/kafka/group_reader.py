@@ -22,7 +22,7 @@ from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import Channel
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.failures import told
+from mirror.kafka.failures import error_message
 from mirror.kafka.log import LogReader
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.security import client_arguments
@@ -85,7 +85,7 @@ class _Reading:
             return True
         return self.log is not None and self.log.position >= self.goal.end and len(self.records) >= self.goal.least
 
-    def told(self, problem: str | None) -> Handed:
+    def handed(self, problem: str | None) -> Handed:
         """Return what was handed; what was read far enough is not spoiled by what happened later."""
         if not self.is_done and self.problem is None:
             self.problem = problem or (_NEVER_ASSIGNED if self.log is None else None)
@@ -126,10 +126,10 @@ def read_as_group(
                 if all(reading.is_done for reading in readings.values()):
                     break
     except (client_errors.KafkaError, ConnectionFailed) as error:
-        problem = told(error)
+        problem = error_message(error)
     if stop.is_set():
         problem = "it was stopped before the end"
-    return {partition: reading.told(problem) for partition, reading in readings.items()}
+    return {partition: reading.handed(problem) for partition, reading in readings.items()}
 
 
 @contextmanager

@@ -338,11 +338,11 @@ class EmbeddedBroker:
             self.address,
             self.node_id,
             is_alive=self.is_alive,
-            said=self._said,
+            said=self._log_tail,
             timeout_seconds=READY_SECONDS,
         )
 
-    def _said(self) -> str:
+    def _log_tail(self) -> str:
         process = self.process
         return "" if process is None else process.log_tail()
 

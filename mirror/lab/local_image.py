@@ -47,7 +47,7 @@ def start_script(java: Path) -> str:
     )
 
 
-def libraries_told(answer: str) -> list[Path]:
+def linked_libraries(answer: str) -> list[Path]:
     """Return the libraries in the answer of ``ldd``, by their shortest path; the kernel's own has no file."""
     return [Path(os.path.normpath(found)) for found in _LIBRARY.findall(answer)]
 
@@ -105,7 +105,7 @@ def _files(java: Path) -> Iterator[Path]:
     linked = {
         library
         for program in programs
-        for library in libraries_told(
+        for library in linked_libraries(
             subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False, timeout=60).stdout
         )
     }

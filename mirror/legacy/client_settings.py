@@ -210,7 +210,7 @@ def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
         given.get("exclude.internal.topics", "true").lower() == "false",
         names == "cooperative-sticky",
         _whole_number(given, "metadata.max.age.ms", _DISCOVERY_MS) / 1000,
-        (*notes, *_told(given, _OF_CONSUMERS, _WITHOUT_EFFECT_ON_CONSUMERS, "consumer")),
+        (*notes, *_without_effect_messages(given, _OF_CONSUMERS, _WITHOUT_EFFECT_ON_CONSUMERS, "consumer")),
     )
 
 
@@ -255,7 +255,10 @@ def producer_settings(properties: Mapping[str, str], *, aborts: bool) -> Produce
         dict(properties),
         settings,
         given.get("producer.type", "async") == "sync",
-        (*_overridden(given), *_told(given, _OF_PRODUCERS, _WITHOUT_EFFECT_ON_PRODUCERS, "producer")),
+        (
+            *_overridden(given),
+            *_without_effect_messages(given, _OF_PRODUCERS, _WITHOUT_EFFECT_ON_PRODUCERS, "producer"),
+        ),
     )
 
 
@@ -319,7 +322,7 @@ def _overridden(given: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def _told(
+def _without_effect_messages(
     given: Mapping[str, str], names: Mapping[str, str], without_effect: Mapping[str, str], client: str
 ) -> tuple[str, ...]:
     """Say what of the properties is without effect, and why."""

@@ -34,7 +34,7 @@ from mirror.legacy.options import BadOption, Options, read_options
 from mirror.model.counts import counted
 from mirror.model.patterns import parse_list
 from mirror.no_spark import SparkDidNotStart
-from mirror.signals import stop_when_told
+from mirror.signals import stop_on_signal
 from mirror.spark_conf import BadSparkConf, with_encryption
 
 BAD_USAGE, FAILED, COULD_NOT_START = 1, 255, 3
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
         return BAD_USAGE
     stop = threading.Event()
     set_up(LogLevel.INFO, LogFormat.TEXT, _STANDARD_ERROR)
-    stop_when_told(stop, lambda name: _log.info("stops: %s", name))
+    stop_on_signal(stop, lambda name: _log.info("stops: %s", name))
     for note in (*options.without_effect, *consumer.notes, *producer.notes):
         _log.warning("%s", note)
     streams = counted(options.streams, "stream")

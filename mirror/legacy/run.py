@@ -63,7 +63,7 @@ def run_streams(
                 return False
     finally:
         end_spark()
-    return _told(ends, options, is_asked=stop.is_set())
+    return _report_end(ends, options, is_asked=stop.is_set())
 
 
 def _end_when_stopped(stop: threading.Event, epoch_channel: EpochChannel) -> None:
@@ -71,7 +71,7 @@ def _end_when_stopped(stop: threading.Event, epoch_channel: EpochChannel) -> Non
     epoch_channel.end_epoch()
 
 
-def _told(ends: Sequence[StreamEnd], options: Options, *, is_asked: bool) -> bool:
+def _report_end(ends: Sequence[StreamEnd], options: Options, *, is_asked: bool) -> bool:
     """Say what the streams have done, and whether that was all that was asked for."""
     for end in ends:
         for source, where in end.skipped.items():

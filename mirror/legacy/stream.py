@@ -113,7 +113,7 @@ def run_stream(work: StreamWork) -> StreamEnd:
         return StreamEnd(work.number, failure=f"it ends by a defect: {type(defect).__name__}: {defect}")
     finally:
         with contextlib.suppress(WaitTimeout):
-            wait_until(lambda: epoch_channel.has_said_all, "the last lines of the log", timeout_seconds=_ASK_SECONDS)
+            wait_until(lambda: epoch_channel.has_sent_all, "the last lines of the log", timeout_seconds=_ASK_SECONDS)
         epoch_channel.close()
 
 
@@ -452,7 +452,7 @@ class Stream:
             self._say(logging.ERROR, f"{line}; {GAUGE}: {self._skips.dropped}")
         if news:
             try:
-                wait_until(lambda: self._epoch_channel.has_said_all, "the log", timeout_seconds=_ASK_SECONDS)
+                wait_until(lambda: self._epoch_channel.has_sent_all, "the log", timeout_seconds=_ASK_SECONDS)
             except WaitTimeout as problem:
                 raise StreamFailed(_UNSAID) from problem
             if self._epoch_channel.signal() is Signal.SILENCE:
@@ -477,12 +477,14 @@ class Stream:
                     return
                 case Answer.REBALANCED:
                     # Who has the partitions now reads them from where they were committed; the others are kept.
-                    self._say(logging.WARNING, f"not committed, the group is about to rebalance: {_said(error)}")
+                    self._say(
+                        logging.WARNING, f"not committed, the group is about to rebalance: {_error_message(error)}"
+                    )
                     return
                 case Answer.REFUSED:
-                    raise StreamFailed(f"positions are not committed: {_said(error)}")
+                    raise StreamFailed(f"positions are not committed: {_error_message(error)}")
                 case Answer.TRY_AGAIN:
-                    self._say(logging.WARNING, f"positions are not committed yet: {_said(error)}")
+                    self._say(logging.WARNING, f"positions are not committed yet: {_error_message(error)}")
                     self._forget_gone_topics()
                     self._pause("positions are not committed, and")
 
@@ -564,5 +566,5 @@ def _named(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(named[:20]) + (f" and {len(named) - 20} more" if len(named) > 20 else "")
 
 
-def _said(error: KafkaError | None) -> str:
+def _error_message(error: KafkaError | None) -> str:
     return "" if error is None else error.str()

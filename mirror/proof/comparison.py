@@ -140,7 +140,7 @@ class PartitionEquivalence:
         differences = (self.missing, self.extra, self.altered, self.reordered, self.misplaced)
         return Verdict.FAIL if any(differences) else Verdict.PASS
 
-    def _told(self, what: Difference, records: int) -> int | None:
+    def _count_if_compared(self, what: Difference, records: int) -> int | None:
         return None if what in self.not_compared and not records else records
 
     def as_json(self) -> dict[str, Any]:
@@ -154,8 +154,8 @@ class PartitionEquivalence:
             "partition": self.source.partition,
             "remote_topic": self.target.topic,
             "records": self.records,
-            "missing": self._told(Difference.MISSING, self.missing),
-            "extra": self._told(Difference.EXTRA, self.extra),
+            "missing": self._count_if_compared(Difference.MISSING, self.missing),
+            "extra": self._count_if_compared(Difference.EXTRA, self.extra),
             "altered": self.altered,
             "reordered": self.reordered,
             "misplaced": self.misplaced,

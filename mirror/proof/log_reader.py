@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mirror.kafka import batch
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
-from mirror.kafka.failures import told
+from mirror.kafka.failures import error_message
 from mirror.kafka.log import read_stretches
 from mirror.model.ledger import LOGS, Column, digest, encode_content, record_id
 from mirror.model.partition import TopicPartition
@@ -254,7 +254,7 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
                     write(writer)
             filtered = changed.filtered
         except Exception as stopped:  # noqa: BLE001  # whatever it is, it is said; the other logs are still worth reading
-            problem = told(stopped)
+            problem = error_message(stopped)
         write(writer)
     unfinished.rename(path)
     return LogOutcome(

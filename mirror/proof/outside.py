@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from mirror.kafka.batch import Header
 from mirror.kafka.channel import Channel
-from mirror.kafka.failures import told
+from mirror.kafka.failures import error_message
 from mirror.kafka.log import read_stretches
 from mirror.model.progress import Watch, nobody
 from mirror.model.stretches import Stretch
@@ -111,7 +111,7 @@ def _look(place: Outside, channels: dict[str, Channel]) -> Found:
             ) as batches:
                 found = judge(found, (header for _, header in batches), stretch, place.writers)
     except Exception as stopped:  # noqa: BLE001  # whatever it is, it is said; the other partitions are still looked at
-        return replace(found, problem=told(stopped))
+        return replace(found, problem=error_message(stopped))
     return found
 
 

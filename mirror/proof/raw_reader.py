@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from mirror.kafka.channel import Channel
-from mirror.kafka.failures import told
+from mirror.kafka.failures import error_message
 from mirror.kafka.log import read_stretches
 from mirror.model.progress import Watch, nobody
 from mirror.proof.log_reader import LogRange
@@ -138,5 +138,5 @@ def _compare_piece(pair: PartitionPair, logs: _Logs) -> RawFinding:
         with closing(source), closing(target):
             comparison.compare(source, target)
     except Exception as stopped:  # noqa: BLE001  # whatever it is, who compares the rest finds it too, and says so
-        problem = told(stopped)
+        problem = error_message(stopped)
     return comparison.found(problem)

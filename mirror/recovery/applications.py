@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
-from mirror.asking import ANSWER_SECONDS, limit_told
+from mirror.asking import ANSWER_SECONDS, limit_message
 from mirror.config.errors import ConfigError
 from mirror.config.secrets import without_secrets
 from mirror.waiting import WaitTimeout, wait_until
@@ -232,7 +232,7 @@ class Person:
         return NotDone(f"a person does not say that {so}")
 
     def _answer(self, question: str, otherwise: str) -> bool | None:
-        return self.ask(f"{question} {limit_told(self.seconds, otherwise)}", self.seconds)
+        return self.ask(f"{question} {limit_message(self.seconds, otherwise)}", self.seconds)
 
     def _nobody(self, so: str) -> NotDone:
         return NotDone(f"nobody has said within {self.seconds:g} s that {so}")

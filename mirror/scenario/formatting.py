@@ -44,7 +44,7 @@ def conditions(tolerated: Tolerated) -> str:
 
 def spread(found: Spread | None, unit: str = "", digits: int = 1) -> str:
     """Return a median, and where runs differ the smallest and the largest."""
-    return NOT_MEASURED if found is None else found.told(lambda value: f"{value:,.{digits}f}") + unit
+    return NOT_MEASURED if found is None else found.describe(lambda value: f"{value:,.{digits}f}") + unit
 
 
 def read_again(line: Line) -> str:

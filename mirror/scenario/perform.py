@@ -153,7 +153,7 @@ def _play(stage: ScenarioStage, plan: RunPlan, judges: Path, say: Say) -> Scenar
     late = late_copies(stage) if there is None or home is not None else []
     unread = [group for alias in _serving(stage, there, home) for group in unread_by_groups(stage, alias)]
     stage.stop_readers()
-    told = _told_gaps(stage)
+    told = _recorded_gaps(stage)
     stage.stop_replicator()
     is_away = there is not None and home is None
     if is_away:
@@ -217,7 +217,7 @@ def _serving(stage: ScenarioStage, there: JournalFacts | None, home: JournalFact
     return [serving] if stage.scenario.groups else []
 
 
-def _told_gaps(stage: ScenarioStage) -> Mapping[Flow, Mapping[TopicPartition, list[DeclaredGap]]]:
+def _recorded_gaps(stage: ScenarioStage) -> Mapping[Flow, Mapping[TopicPartition, list[DeclaredGap]]]:
     """Return the gaps that the replicator has on record; Java MirrorMaker 2 keeps no record of any."""
     told: dict[Flow, dict[TopicPartition, list[DeclaredGap]]] = {}
     if stage.replicator is Replicator.MM2:
@@ -229,7 +229,7 @@ def _told_gaps(stage: ScenarioStage) -> Mapping[Flow, Mapping[TopicPartition, li
             continue  # its target is away for good: nobody can be told
         ids = _topic_ids(stage, flow.flow.source, {entry.gap.source.topic for entry in entries})
         for entry in entries:
-            gap = told_gap(entry.gap, ids.get(entry.gap.source.topic, ""))
+            gap = declared_gap(entry.gap, ids.get(entry.gap.source.topic, ""))
             if gap is not None:
                 told.setdefault(flow.flow, {}).setdefault(entry.gap.source, []).append(gap)
     return told
@@ -244,7 +244,7 @@ def _topic_ids(stage: ScenarioStage, alias: str, names: Set[str]) -> Mapping[str
         return {}
 
 
-def told_gap(gap: Gap, topic_id: str) -> DeclaredGap | None:
+def declared_gap(gap: Gap, topic_id: str) -> DeclaredGap | None:
     """Return what a gap says is missing, given the id of the topic that is there now; None: that nothing is.
 
     Of some the records were copied, and the target has lost them, or nobody knows what it has: no excuse.

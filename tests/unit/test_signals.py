@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirror.signals import sigterm_interrupts, stop_when_told
+from mirror.signals import sigterm_interrupts, stop_on_signal
 from mirror.waiting import wait_until
 
 
@@ -36,7 +36,7 @@ def handlers() -> Iterator[None]:
 def test_a_signal_stops_what_runs_and_a_second_one_changes_nothing(number: signal.Signals) -> None:
     """Also one that comes while the main thread holds the lock of the event."""
     stop, told = threading.Event(), list[str]()
-    stop_when_told(stop, told.append)
+    stop_on_signal(stop, told.append)
     with stop._cond:  # type: ignore[attr-defined]
         signal.raise_signal(number)
         signal.raise_signal(number)
@@ -48,7 +48,7 @@ def test_a_signal_stops_what_runs_and_a_second_one_changes_nothing(number: signa
 @pytest.mark.usefixtures("handlers")
 def test_sighup_asks_to_read_the_file_again_and_stops_nothing() -> None:
     stop, asked = threading.Event(), threading.Event()
-    stop_when_told(stop, lambda _: None, asked)
+    stop_on_signal(stop, lambda _: None, asked)
     for _ in range(2):
         signal.raise_signal(signal.SIGHUP)
         wait_until(asked.is_set, "the wish", timeout_seconds=60)
@@ -61,16 +61,16 @@ def test_sighup_asks_to_read_the_file_again_and_stops_nothing() -> None:
 @pytest.mark.usefixtures("handlers")
 def test_a_process_that_is_to_outlive_its_terminal_goes_on_without_hearing_of_it() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    stop_when_told(threading.Event(), lambda _: None, threading.Event())
+    stop_on_signal(threading.Event(), lambda _: None, threading.Event())
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_a_process_whose_terminal_is_gone_stops() -> None:
     """It would go on without anybody who could end it."""
     waits = (
-        "import sys, threading; from mirror.signals import stop_when_told\n"
+        "import sys, threading; from mirror.signals import stop_on_signal\n"
         "stop, asked = threading.Event(), threading.Event()\n"
-        "stop_when_told(stop, lambda name: None, asked); print('waits', flush=True)\n"
+        "stop_on_signal(stop, lambda name: None, asked); print('waits', flush=True)\n"
         "sys.exit(7 if stop.wait(60) else 1)"
     )
     child, terminal = pty.fork()

@@ -46,7 +46,9 @@ def start_clusters(stage: DrillStage, brokers: int, *, judged: bool = True) -> p
     if judged and not stage.alive(JUDGES):
         stage.start_judges()
     stage.layout.save(stage.run)
-    lab = lab_clusters.up(stage.run.lab, [stage.active, stage.standby], brokers=brokers, owner_pid=stage.hold())
+    lab = lab_clusters.up(
+        stage.run.lab, [stage.active, stage.standby], brokers=brokers, owner_pid=stage.ensure_holder()
+    )
     return pd.DataFrame(
         [
             {
@@ -65,7 +67,7 @@ def start_spark(stage: DrillStage, workers: int) -> str:
     if not workers:
         return "the replicator runs Spark on this machine, inside its own processes"
     running = spark_cluster.load(stage.spark_home) or spark_cluster.up(
-        stage.spark_home, workers, owner_pid=stage.hold()
+        stage.spark_home, workers, owner_pid=stage.ensure_holder()
     )
     return f"the replicator runs on the Spark cluster {running.master_url} with {len(running.workers)} workers"
 

@@ -119,7 +119,7 @@ class DrillStage(stage.Stage):
         """The flow back."""
         return self.layout.reverse
 
-    def hold(self) -> int:
+    def ensure_holder(self) -> int:
         """Return the process that what is started ends with: the run's holder, started if there is none."""
         return holder.hold(self.run.path).pid
 
@@ -131,14 +131,14 @@ class DrillStage(stage.Stage):
 
     def start_cluster(self, alias: str) -> LabCluster:
         """Start a cluster that is down; return it."""
-        self.hold()
+        self.ensure_holder()
         cluster = self.cluster(alias)
         cluster.start()
         return cluster
 
     def start(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> ManagedProcess:
         """Start a process of the run."""
-        return processes.start(self.logs, name, argv, env=env, owner_pid=self.hold())
+        return processes.start(self.logs, name, argv, env=env, owner_pid=self.ensure_holder())
 
     def confirm(self, word: str, consequence: str) -> None:
         """Have a person type a word before the point of no return; the runner has settled that before.

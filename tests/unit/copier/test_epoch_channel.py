@@ -143,7 +143,7 @@ def test_what_a_task_says_is_heard_and_it_knows_when_that_has_gone_out() -> None
         closing(EpochChannelListener(epoch_channel.address)) as listener,
     ):
         listener.say(30, "orders-3 \n is small")
-        wait_until(lambda: listener.has_said_all, "it to be said", timeout_seconds=5)
+        wait_until(lambda: listener.has_sent_all, "it to be said", timeout_seconds=5)
         wait_until(lambda: said, "it to be heard", timeout_seconds=5)
         assert not epoch_channel.ending.is_set()
     assert said == [(30, "orders-3 \n is small")]

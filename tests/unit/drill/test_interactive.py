@@ -51,8 +51,8 @@ def test_the_first_notebook_makes_a_run_and_the_others_take_it_up(runs: Path) ->
     second = take_up("mirror", runs=runs)
 
     assert second.run == first.run
-    assert f"This is the run {first.run.name}" in second.told
-    assert f"mirror lab down --run {first.run.path}" in second.told
+    assert f"This is the run {first.run.name}" in second.run_message
+    assert f"mirror lab down --run {first.run.path}" in second.run_message
     assert [path.name for path in runs.iterdir()] == [first.run.name]
     assert first.run.journal.read().problem is None
 
@@ -64,8 +64,8 @@ def test_a_run_about_clusters_of_ones_own_says_what_becomes_of_it(runs: Path, tm
     )
     given: dict[str, ParameterValue] = {"properties_file": str(file), "flow": "east->west", "practice": False}
     taken = take_up("readiness_review", runbook="readiness-review", given=given, runs=runs)
-    assert "nothing of it works on between cells" in taken.told
-    assert f"mirror runbook resume {taken.run.path}" in taken.told
+    assert "nothing of it works on between cells" in taken.run_message
+    assert f"mirror runbook resume {taken.run.path}" in taken.run_message
 
 
 def test_a_run_that_has_begun_to_move_applications_is_taken_up_also_when_it_was_abandoned(

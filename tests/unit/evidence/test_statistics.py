@@ -33,7 +33,7 @@ def test_of_one_value_nothing_but_itself_is_told_and_of_none_there_is_nothing() 
     one, several = spread([4.0]), spread([7.0, 4.0, 5.0])
 
     assert one is not None
-    assert one.told("{:.1f}".format) == "4.0"
+    assert one.describe("{:.1f}".format) == "4.0"
     assert several is not None
-    assert several.told("{:.1f}".format) == "5.0 [4.0, 7.0]"
+    assert several.describe("{:.1f}".format) == "5.0 [4.0, 7.0]"
     assert spread([None]) is None

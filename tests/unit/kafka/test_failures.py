@@ -5,7 +5,7 @@ from __future__ import annotations
 import kafka.errors
 import pytest
 
-from mirror.kafka.failures import told
+from mirror.kafka.failures import error_message
 from mirror.kafka.problems import BrokerRefused, ClusterUnreachable, ConnectionFailed, LeaderUnknown
 
 
@@ -28,4 +28,4 @@ from mirror.kafka.problems import BrokerRefused, ClusterUnreachable, ConnectionF
     ],
 )
 def test_a_failure_is_told_in_words(error: Exception, said: str) -> None:
-    assert told(error) == said
+    assert error_message(error) == said

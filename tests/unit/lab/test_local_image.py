@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mirror.lab.local_image import libraries_told, start_script
+from mirror.lab.local_image import linked_libraries, start_script
 
 LDD = """
 	linux-vdso.so.1 (0x00007ffd8a1f2000)
@@ -15,12 +15,12 @@ LDD = """
 
 
 def test_libraries_and_the_loader_are_taken_and_the_kernel_s_own_is_not() -> None:
-    assert libraries_told(LDD) == [
+    assert linked_libraries(LDD) == [
         Path("/opt/java/lib/libjli.so"),
         Path("/lib/x86_64-linux-gnu/libc.so.6"),
         Path("/lib64/ld-linux-x86-64.so.2"),
     ]
-    assert libraries_told("\tnot a dynamic executable\n") == []
+    assert linked_libraries("\tnot a dynamic executable\n") == []
 
 
 def test_a_disk_that_is_formatted_already_is_gone_on_with_and_any_other_trouble_is_said() -> None:

@@ -48,7 +48,7 @@ class World:
         return Stream(work, self).run()  # type: ignore[arg-type]
 
     # The epoch channel.
-    has_said_all = True
+    has_sent_all = True
 
     def signal(self) -> Signal:
         return Signal.NOTHING if self.steps else Signal.END

@@ -7,7 +7,7 @@ import pytest
 from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.proof.losses import DeclaredGap
-from mirror.scenario.perform import told_gap
+from mirror.scenario.perform import declared_gap
 
 NOW, BEFORE = "id-now", "id-before"
 
@@ -32,4 +32,4 @@ NOW, BEFORE = "id-now", "id-before"
 def test_a_gap_excuses_what_it_says_is_missing(kind: GapKind, topic_id: str, told: DeclaredGap | None) -> None:
     gap = Gap(TopicPartition("orders", 0), 3, 5, "because", 1, kind, topic_id=topic_id)
 
-    assert told_gap(gap, NOW) == told
+    assert declared_gap(gap, NOW) == told
