@@ -44,7 +44,7 @@ __all__ = [
     "read_on",
     "read_some",
     "rights",
-    "settings_said",
+    "settings_lines",
 ]
 
 _SOURCE, _TARGET, _TOPIC = "east", "west", "orders"
@@ -123,7 +123,7 @@ def prepare(partitions: int, head: int, tail: int, *, unchanged_names: bool) -> 
     return shown
 
 
-def settings_said(shown: Shown) -> Sentences:
+def settings_lines(shown: Shown) -> Sentences:
     """Return what the properties file says beside addresses and replication factors."""
     lines = shown.file.read_text("utf-8").splitlines()
     told = [each for each in lines if "factor" not in each and "bootstrap" not in each]
