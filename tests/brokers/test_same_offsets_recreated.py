@@ -22,6 +22,7 @@ from tests.brokers.same_offsets_engines import (
     await_copies,
     await_records,
     deleted_and_created_anew,
+    gaps_of,
     verified,
     with_a_removed_head,
 )
@@ -54,11 +55,7 @@ def test_the_copy_of_a_topic_that_was_created_anew_is_made_anew_where_the_file_s
     for source, each in zip(anew, anew_copies(engines), strict=True):
         await_records(engines, each, 7)
         assert read(engines.target, each, "read_uncommitted") == read(engines.source, source, "read_uncommitted")
-    gaps = json.loads(mirror("gaps", str(engines.file), "--json").stdout)
-    found = {
-        (each["partition"], each["from"], each["to"], each["kind"]) for each in gaps if each["topic"] == engines.topic
-    }
-    assert found == {(number, 0, 10, "recreated") for number in range(PARTITIONS)}
+    assert gaps_of(engines) == {(number, 0, 10, "recreated") for number in range(PARTITIONS)}
     assert {each["verdict"] for each in verified(engines)["partitions"] if each["topic"] == engines.topic} == {"PASS"}
 
 
