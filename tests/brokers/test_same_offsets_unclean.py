@@ -38,7 +38,8 @@ def test_what_an_unclean_election_on_the_target_has_lost_is_copied_again_to_its_
     config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1", "retention.ms": "-1"}
     kept = {"cleanup.policy": "compact", "min.insync.replicas": "1"}
     copy, state, offsets = unique("copy"), unique("state"), unique("offsets")
-    created = AdminClient(client).create_topics(
+    admin = AdminClient(client)
+    created = admin.create_topics(
         [
             AssignedTopic(copy, 1, replica_assignment=[[2, 3]], config=config),
             AssignedTopic(state, 1, replica_assignment=[[1]], config=kept),
