@@ -13,11 +13,13 @@ Invariants:
     behind that.
 (d) The source is the cluster that it was copied from: what was copied from one that is lost is nowhere else.
 (e) Nobody else has written to it: applications may have gone on with it while the source was down, and their records
-    are nowhere else.
+    are nowhere else. Brokers refuse what they send from before the look at it on (``max.message.bytes = 0``); a copy
+    that is kept takes records again.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -27,14 +29,15 @@ from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.flow_tick import RecordingTick
 from mirror.control.tick import Appender, Clock, now_ms
-from mirror.kafka import topic_ids
+from mirror.kafka import old_topics, topic_ids
 from mirror.kafka.answers import Found
 from mirror.kafka.brokers import known_topic_ids
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import Topic
 from mirror.kafka.log import read_batches
-from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.old_topics import OldTopic
+from mirror.kafka.problems import ClusterError, KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
@@ -42,6 +45,9 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.state_record import stamped, state_topic
 from mirror.same_offsets.chain import producer_of
+
+# Brokers take in a changed setting within moments, each by itself; what they took before lies in the log then.
+_CLOSED_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +161,17 @@ class RecreatedTopicsTick(RecordingTick):
         has_stopped: Callable[[str], bool],
         clock: Clock = now_ms,
         others: Callable[[FlowSettings, TopicPartition, int, int], str | None] = written_by_others,
+        pause: Callable[[float], object] = time.sleep,
     ) -> None:
         """Append with ``writer``; ``log`` is read as it was last polled.
 
         ``has_stopped`` says of a topic of the source whether nothing appends to its copy, nor will; ``others`` who else
-        has written to a copy.
+        has written to a copy; ``pause`` lets so many seconds go by.
         """
         super().__init__(source, target, settings, log, writer, clock)
         self._has_stopped = has_stopped
         self._others = others
+        self._pause = pause
 
     def _round(self, at_ms: int) -> tuple[int, Sequence[str]]:
         state, flow = self._log.state, self._settings.flow
@@ -189,7 +197,9 @@ class RecreatedTopicsTick(RecordingTick):
         copies = {each.copy.name: each for each in outdated if told[each.topic.name] == {each.topic.topic_id}}
         if not copies:
             return 0, ()
-        bounds = self._own(copies, self._bounds([each.copy for each in copies.values()]))
+        as_before = old_topics.look_at(self._target, copies)
+        copies = {name: each for name, each in copies.items() if name in as_before}
+        bounds = self._closed(copies, as_before)
         problems = [
             f"{name} on {flow.target} is not deleted to be made anew: {why}" for name, why in bounds.problems.items()
         ]
@@ -206,12 +216,32 @@ class RecreatedTopicsTick(RecordingTick):
             if each.problem is not None
         ]
         deleted = [copies[each.item] for each in results if each.problem is None]
+        # Closed by this engine now, or by one that was killed then.
+        kept = copies.keys() - {each.copy.name for each in deleted}
+        old_topics.open_again(self._target, [as_before[name] for name in sorted(kept)])
         self._notes = tuple(
             f"{each.copy.name} on {flow.target} (id {each.copy.topic_id}) is deleted and made anew, as "
             f"mirror.offsets.recreated says: {each.topic.name} on {flow.source} was deleted and created anew"
             for each in deleted
         )
         return len(deleted), problems
+
+    def _closed(
+        self, copies: Mapping[str, OutdatedCopy], as_before: Mapping[str, OldTopic]
+    ) -> Found[str, dict[TopicPartition, tuple[int, int]]]:
+        """Return the bounds of the copies that may be deleted: nothing can be written to them any more."""
+        bounds = self._own(copies)
+        for name in sorted(bounds):
+            try:
+                old_topics.close(self._target, [as_before[name]])
+            except ClusterError as refused:
+                bounds.problems[name] = f"{refused.doing}: {refused.reason}"
+        closed = {name: copies[name] for name in bounds if name not in bounds.problems}
+        if closed:
+            self._pause(_CLOSED_SECONDS)
+        found = self._own(closed)
+        found.problems = bounds.problems | found.problems
+        return found
 
     def _bounds(self, copies: Iterable[Topic]) -> Found[str, dict[TopicPartition, tuple[int, int]]]:
         """Return where the logs of each topic's partitions begin and end; a topic is told whole or not at all."""
@@ -227,10 +257,9 @@ class RecreatedTopicsTick(RecordingTick):
             found.pop(topic, None)
         return found
 
-    def _own(
-        self, copies: Mapping[str, OutdatedCopy], bounds: Found[str, dict[TopicPartition, tuple[int, int]]]
-    ) -> Found[str, dict[TopicPartition, tuple[int, int]]]:
+    def _own(self, copies: Mapping[str, OutdatedCopy]) -> Found[str, dict[TopicPartition, tuple[int, int]]]:
         """Return the bounds of those copies alone that nobody else has written to behind what is on record."""
+        bounds = self._bounds([each.copy for each in copies.values()])
         found: Found[str, dict[TopicPartition, tuple[int, int]]] = Found({}, dict(bounds.problems))
         for name, logs in bounds.items():
             try:

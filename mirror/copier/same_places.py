@@ -218,9 +218,15 @@ def _not_followed(flow: FlowWork, work: PartitionWork) -> NotYet:
 
 
 def _recreated(flow: FlowWork, work: PartitionWork, where: str) -> Refused:
+    becomes = (
+        "is deleted by the engine, to be made anew, as mirror.offsets.recreated says, unless mirror status names what "
+        "keeps it from that"
+        if work.is_made_anew
+        else f"keeps what it has: {_ANEW}, or set mirror.offsets.recreated = make-anew"
+    )
     return Refused(
         f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
-        f"beginning; {where} keeps what it has: {_ANEW}, or set mirror.offsets.recreated = make-anew"
+        f"beginning; {where} {becomes}"
     )
 
 

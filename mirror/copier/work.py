@@ -219,6 +219,8 @@ class PartitionWork:
         how far the flow back has copied ``target`` into ``source``; None: not at all, or that is not known.
     is_outdated
         whether the topic of ``target`` has the source's offsets of a former topic of that name in other partitions.
+    is_made_anew
+        whether the engine deletes a copy with the source's offsets once ``source`` was created anew.
     """
 
     flow: Flow
@@ -240,6 +242,7 @@ class PartitionWork:
     is_two_way: bool = False
     copied_back: Position | None = None
     is_outdated: bool = False
+    is_made_anew: bool = False
 
     @property
     def is_original(self) -> bool:

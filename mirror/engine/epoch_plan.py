@@ -47,6 +47,7 @@ def partitions_to_copy(runtimes: Mapping[Flow, FlowRuntime], writing: Mapping[Fl
             source.topic in runtime.copied_back.topics,
             runtime.copied_back.of(target),
             target_id in outdated,
+            runtime.settings.makes_recreated_anew(source.topic),
         )
         for flow, runtime in runtimes.items()
         if runtime.is_known and runtime.may_be_copied

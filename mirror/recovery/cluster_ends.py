@@ -11,11 +11,12 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.groups import recorder
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
-from mirror.kafka import batch
+from mirror.kafka import batch, old_topics
 from mirror.kafka.batch import Header
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogWriter, holds_record, read_batches
+from mirror.kafka.old_topics import OldTopic
 from mirror.kafka.partition_state import active_producers
 from mirror.kafka.problems import ClusterError
 from mirror.model.counts import counted
@@ -28,11 +29,10 @@ from mirror.model.progress import Watch, nobody
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import RunReport, failover_record, no_failover_record
 from mirror.model.verdict import Verdict
-from mirror.recovery import old_topics, stranded_files
+from mirror.recovery import stranded_files
 from mirror.recovery.flow_ends import Copied, Cut, Ends, Pausing
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
-from mirror.recovery.old_topics import OldTopic
 from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, ProbeRow, probe_each, probing, wait_until_gone
 from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
 from mirror.recovery.remaining import Remaining, find_remaining

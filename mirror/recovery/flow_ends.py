@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from mirror.kafka.old_topics import OldTopic
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -15,7 +16,6 @@ from mirror.model.placement import Placement
 from mirror.model.position import Position
 from mirror.model.verdict import Verdict
 from mirror.recovery.group_moves import GroupMoves, MovePlan
-from mirror.recovery.old_topics import OldTopic
 from mirror.recovery.probing import Gone
 from mirror.recovery.recent_writers import Writers
 from mirror.recovery.remaining import Remaining

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from mirror.evidence.facts import Json
 from mirror.kafka.batch import CorruptBatch
+from mirror.kafka.old_topics import OldTopic
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.move import Move
-from mirror.recovery.old_topics import OldTopic
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Known, Result, Step
 from mirror.recovery.stranded_files import Stranded, next_directory, saved_in

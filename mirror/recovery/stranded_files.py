@@ -17,8 +17,8 @@ from typing import Any
 from mirror.atomic_file import write_atomically
 from mirror.kafka import batch
 from mirror.kafka.batch import Header, Record
+from mirror.kafka.old_topics import OldTopic
 from mirror.model.partition import TopicPartition
-from mirror.recovery.old_topics import OldTopic
 
 _NAME, _MANIFEST = "stranded", "manifest.json"
 

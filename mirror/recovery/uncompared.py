@@ -18,12 +18,15 @@ from mirror.control.gaps import MOST_NAMED, iso_time
 from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import BrokerRefused, LeaderUnknown
+from mirror.kafka.topic_ids import differ
 from mirror.model.counts import counted
+from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import GapKind
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_ranges import Range
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.stretches import Stretch
 from mirror.model.translation import Exact
 from mirror.proof.comparison import Difference, FirstDifference, PartitionEquivalence
@@ -56,9 +59,18 @@ class Begin:
 
 
 def begin_of(
-    settings: FlowSettings, source: TopicPartition, copy: TopicPartition, known: OffsetMap, start: int, copy_start: int
+    settings: FlowSettings,
+    source: TopicPartition,
+    copy: TopicPartition,
+    known: OffsetMap,
+    start: int,
+    copy_start: int,
+    *,
+    is_recreated: bool = False,
 ) -> Begin:
     """Return where to begin, of two logs that begin at ``start`` and ``copy_start``.
+
+    ``is_recreated``: the source is another topic of that name than the one that was copied.
 
     Of what Java MirrorMaker copied only offset syncs say where it lies: there the comparison begins at the first of
     them that both logs still have.
@@ -73,7 +85,9 @@ def begin_of(
         if begin < end:
             left_out.append(LeftOut(cluster, partition, begin, end, None, why, unchecked))
 
-    leave_out(flow.source, source, start, lowest, "the flow began behind it", unchecked=False)
+    # Offsets of the former topic say nothing of where the flow begins in the new one.
+    began = "it was created anew, and nothing of it is copied yet" if is_recreated else "the flow began behind it"
+    leave_out(flow.source, source, start, lowest, began, unchecked=is_recreated)
     sparse_map = next((each for each in known.sparse_maps if each.start <= at < each.end), None)
     if sparse_map is not None:
         pairs = (each for each in sparse_map.pairs if each.upstream >= at and each.downstream >= copy_start)
@@ -89,6 +103,17 @@ def begin_of(
         leave_out(flow.target, copy, begin, downstream, f"{flow.source} has removed the originals", unchecked=False)
     before = (0, 0) if known.sparse_maps else (copy_start, min(first, downstream))
     return Begin(at, max(downstream, copy_start), before, tuple(left_out))
+
+
+def recreated(flow: Flow, source: TopicPartition, position: Position, topic_id: str) -> tuple[str, ...]:
+    """Say, for people, that the source's topic, of ``topic_id`` now, is another one than what was copied, if it is."""
+    if not differ(position.topic_id, topic_id):
+        return ()
+    happened = (
+        f"{source.topic} on {flow.source} was deleted and created anew since it was copied (id {position.topic_id}, "
+        f"now {topic_id}): the copy holds records of the former topic, and is compared with the new one"
+    )
+    return (happened,)
 
 
 def given_up(state: FlowState, source: TopicPartition, begin: int) -> tuple[str, ...]:

@@ -46,7 +46,16 @@ from mirror.proof.raw_batches import mark_of
 from mirror.proof.verified_ranges import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
 from mirror.recovery.parked_records import parked_contents
 from mirror.recovery.shared_copies import mirrored_by_other_flows, shared_copies
-from mirror.recovery.uncompared import begin_of, given_up, held_back, judged, left_by_java, uncopied, undecided
+from mirror.recovery.uncompared import (
+    begin_of,
+    given_up,
+    held_back,
+    judged,
+    left_by_java,
+    recreated,
+    uncopied,
+    undecided,
+)
 from mirror.same_offsets.fillers import RESERVED_KEY
 from mirror.spark import spark_session
 from mirror.waiting import WaitTimeout, wait_until
@@ -306,13 +315,16 @@ def plan_pairs(
                     LeftOut(flow.source, partition, starts[partition], ends[partition], None, why, is_unchecked=True)
                 )
                 continue
-            begin = begin_of(settings, partition, copy, offset_map, starts[partition], copy_starts[copy])
+            anew = recreated(flow, partition, state.positions[partition], source.topic_id(partition.topic))
+            begin = begin_of(
+                settings, partition, copy, offset_map, starts[partition], copy_starts[copy], is_recreated=bool(anew)
+            )
             left_out += begin.left_out
             is_shared = copy in shared
             takeover = state.takeovers.get(partition)
             own_from = (takeover.downstream or 0) if takeover is not None else 0
             now_to = settings.copy_of(partition.topic)
-            notes = (*given_up(state, partition, begin.upstream), *compacted.notes.get(partition, ()))
+            notes = (*anew, *given_up(state, partition, begin.upstream), *compacted.notes.get(partition, ()))
             if not (is_shared or settings.is_alone(partition.topic)):
                 notes += unknown
             if now_to != copy.topic:

@@ -118,6 +118,14 @@ def verified(engines: Engines) -> dict[str, Any]:
     return found
 
 
+def gaps_of(engines: Engines) -> set[tuple[int, int, int, str]]:
+    """Partition, first and last offset's successor, and kind of the gaps of the topic."""
+    found = json.loads(mirror("gaps", str(engines.file), "--json").stdout)
+    return {
+        (each["partition"], each["from"], each["to"], each["kind"]) for each in found if each["topic"] == engines.topic
+    }
+
+
 def positions(engines: Engines) -> list[dict[str, Any]]:
     done = mirror("offsets", str(engines.file), "--flow", f"{engines.alias}->west", "--json")
     assert done.returncode == 0, done.stderr

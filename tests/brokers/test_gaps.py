@@ -11,16 +11,13 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import NewTopic as AssignedTopic
-from kafka.protocol.metadata import MetadataRequest
 
 from mirror.config.settings import ClusterSettings
 from mirror.copier.work import Handover, PartitionResult
-from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.kafka.metadata import Metadata
-from mirror.kafka.problems import ConnectionFailed
 from mirror.lab import clusters
 from mirror.model.connect_offsets import read_source_positions
 from mirror.model.gap import Acknowledgement, Gap, GapKind
@@ -38,6 +35,7 @@ from tests.brokers.copying import (
     producer_to,
     write,
 )
+from tests.brokers.leaders import led_by
 from tests.worker_process import forget_all
 
 KNOWN = Acknowledgement("ann", "a test", 1_700_000_000_000)
@@ -415,26 +413,6 @@ def north(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabClus
     directory = tmp_path_factory.mktemp("north")
     yield clusters.up(directory, ["north"], brokers=3, owner_pid=os.getpid()).clusters["north"]
     clusters.down(directory, discard_data=True)
-
-
-def led_by(client: dict[str, str], partition: TopicPartition, node: int, in_sync: int) -> bool:
-    """Whether the cluster says that ``node`` leads the partition, with so many replicas in sync."""
-    try:
-        channel = Channel("north", client, bootstrap_ms=2_000)
-    except ConnectionFailed:
-        return False
-    try:
-        answer = channel.call(
-            MetadataRequest(
-                topics=[MetadataRequest.MetadataRequestTopic(name=partition.topic)], allow_auto_topic_creation=False
-            )
-        )
-    except ConnectionFailed:
-        return False
-    finally:
-        channel.close()
-    found = [entry for topic in answer.topics for entry in topic.partitions]
-    return [(entry.leader_id, len(entry.isr_nodes)) for entry in found] == [(node, in_sync)]
 
 
 @pytest.mark.soak

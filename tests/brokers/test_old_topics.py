@@ -8,9 +8,9 @@ import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings
+from mirror.kafka import old_topics
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
-from mirror.recovery import old_topics
 from tests.brokers.copying import ends_of, producer_to
 
 

@@ -17,6 +17,7 @@ from mirror.kafka.batch import Record, encode
 from mirror.kafka.channel import EARLIEST
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import LogTail
+from mirror.model.gap import GapKind
 from mirror.model.offset_map import Run
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
@@ -354,6 +355,27 @@ def test_a_copy_that_was_cut_off_is_gone_on_with_unless_something_came_behind_th
         assert f"{target} on west: " in result.stopped
         found = "somebody else has written at offset 10" if came == "a record" else "something else lies at offset 10"
         assert found in result.stopped
+
+
+def test_what_the_target_has_lost_and_the_source_has_removed_since_is_a_gap_and_the_rest_is_copied_again(
+    same_copying: Callable[..., Copying],
+) -> None:
+    """An unclean leader election on the target, and retention on the source: the records are nowhere any more."""
+    copying = same_copying()
+    (source, target), *_ = copying.pairs.items()
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    # As if the copy had held twenty records.
+    write(copying.flow.source_client, source, range(10, 20))
+    handover = copying.handovers[source]
+    position = replace(handover.position, upstream=20, downstream=20)
+    copying.handovers[source] = replace(handover, position=position, runs=(Run(0, 0, 20),))
+    delete_before(copying, source, 15)
+    copying.until_caught_up()
+    copies = read(copying.flow.target_client, target, "read_uncommitted")
+    assert list(copies) == [*range(10), *range(15, 20)]
+    (gap,) = copying.state().gaps.values()
+    assert (gap.source, gap.start, gap.end, gap.kind) == (source, 10, 15, GapKind.RETENTION)
 
 
 @pytest.mark.parametrize("changed", ["value", "header"])

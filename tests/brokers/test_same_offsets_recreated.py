@@ -22,7 +22,9 @@ from tests.brokers.same_offsets_engines import (
     await_copies,
     await_records,
     deleted_and_created_anew,
+    gaps_of,
     verified,
+    with_a_removed_head,
 )
 from tests.brokers.same_offsets_killed import read
 
@@ -53,11 +55,7 @@ def test_the_copy_of_a_topic_that_was_created_anew_is_made_anew_where_the_file_s
     for source, each in zip(anew, anew_copies(engines), strict=True):
         await_records(engines, each, 7)
         assert read(engines.target, each, "read_uncommitted") == read(engines.source, source, "read_uncommitted")
-    gaps = json.loads(mirror("gaps", str(engines.file), "--json").stdout)
-    found = {
-        (each["partition"], each["from"], each["to"], each["kind"]) for each in gaps if each["topic"] == engines.topic
-    }
-    assert found == {(number, 0, 10, "recreated") for number in range(PARTITIONS)}
+    assert gaps_of(engines) == {(number, 0, 10, "recreated") for number in range(PARTITIONS)}
     assert {each["verdict"] for each in verified(engines)["partitions"] if each["topic"] == engines.topic} == {"PASS"}
 
 
@@ -118,6 +116,23 @@ def test_a_recreated_topic_with_more_partitions_is_made_anew_with_all_of_them(
     for source, each in zip(sources, copies, strict=True):
         await_records(engines, each, 7)
         assert read(engines.target, each, "read_uncommitted") == read(engines.source, source, "read_uncommitted")
+
+
+def test_the_comparison_says_that_the_topic_was_created_anew_on_the_source(engines: Engines, east: Cluster) -> None:
+    with_a_removed_head(engines)
+    engines.send(PARTITIONS * 10)
+    engines.running["first"] = engines.start()
+    await_copies(engines)
+    engines.running["first"].kill()
+    deleted_and_created_anew(east, engines.topic, PARTITIONS)
+    write(engines.source, TopicPartition(engines.topic, 0), range(7))
+    found = verified(engines)
+    own = [each for each in found["partitions"] if each["topic"] == engines.topic]
+    assert found["verdict"] != "PASS"
+    assert all(any("was deleted and created anew" in note for note in each["notes"]) for each in own), found
+    reasons = {each["reason"] for each in found["left_out"] if each["topic"] == engines.topic}
+    assert "it was created anew, and nothing of it is copied yet" in reasons, found
+    assert "the flow began behind it" not in reasons
 
 
 def copied(engines: Engines) -> None:

@@ -15,14 +15,14 @@ from mirror.control.recreated_topics import RecreatedTopicsTick, outdated_copies
 from mirror.kafka import topic_ids
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_model import Topic
+from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, Topic
 from mirror.kafka.log import NewRecord
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.state_values import source_record
-from tests.unit.control.builders import flow_settings, topic
+from tests.unit.control.builders import entry, flow_settings, topic
 
 ASKED = ("mirror.offsets = same", "mirror.offsets.recreated = make-anew")
 OLD, NEW, COPY, ANEW = ("O" * 22, "N" * 22, "C" * 22, "D" * 22)
@@ -99,14 +99,33 @@ class World:
         self.problem: str | None = None
         self.looked_at: list[tuple[TopicPartition, int, int]] = []
         self.others: dict[TopicPartition, str] = {}
+        self.late: dict[TopicPartition, str] = {}
+        self.most_bytes: dict[str, str] = {}
+        self.not_closed: str | None = None
         self.written: list[NewRecord] = []
-        self.cluster_id = "the east"
+        self.alias, self.cluster_id = "west", "the east"
         self.state = state_of(AT.record(ORDERS), AT.record(GONE), source_record(self.cluster_id))
         cluster = cast(Cluster, self)
         log = cast(FlowLog, SimpleNamespace(state=self.state))
         self._tick = RecreatedTopicsTick(
-            cluster, cluster, flow_settings(*ASKED), log, self, self.stopped.__contains__, lambda: 7, self.written_by
+            *(cluster, cluster, flow_settings(*ASKED), log, self, self.stopped.__contains__, lambda: 7),
+            *(self.written_by, self.pause),
         )
+
+    def pause(self, seconds: float) -> None:
+        """What was on its way arrives."""
+        self.others |= self.late
+        assert seconds >= 3
+
+    def topic_configs(self, names: Collection[str]) -> Found[str, tuple[ConfigEntry, ...]]:
+        set_to = {name: self.most_bytes.get(name) for name in names}
+        return Found({name: (entry("max.message.bytes", value),) if value else () for name, value in set_to.items()})
+
+    def alter_configs(self, changes: Mapping[str, ConfigChange]) -> list[ItemResult]:
+        for name, change in changes.items():
+            if self.not_closed is None:
+                self.most_bytes[name] = change.set.get("max.message.bytes", "")
+        return [ItemResult(name, self.not_closed) for name in changes]
 
     def written_by(self, _: Any, copy: TopicPartition, start: int, end: int) -> str | None:
         self.looked_at.append((copy, start, end))
@@ -126,6 +145,7 @@ class World:
         )
 
     def delete_topics_by_id(self, ids: Mapping[str, str]) -> list[ItemResult]:
+        assert all(self.most_bytes[name] == "0" for name in ids), "nobody can write to it"
         self.deleted.append(ids)
         return [ItemResult(name, self.problem) for name in ids]
 
@@ -191,6 +211,35 @@ def test_a_copy_that_others_have_written_to_behind_what_is_on_record_is_kept(wor
     assert report.problems == ("east.orders on west is not deleted to be made anew: somebody else has written",)
     assert (world.deleted, world.written) == ([], [])
     assert world.looked_at == [(copy, 10, 11)]
+
+
+@pytest.mark.parametrize("before", ["", "1000", "0"])
+def test_what_others_write_while_it_is_looked_at_keeps_the_copy_and_it_takes_records_again(
+    world: World, before: str
+) -> None:
+    """It was closed by an engine that was killed then, too."""
+    world.most_bytes["east.orders"] = before
+    world.late[TopicPartition("east.orders", 0)] = "somebody else has written"
+    report = world.look()
+    assert report.problems == ("east.orders on west is not deleted to be made anew: somebody else has written",)
+    assert (world.deleted, world.written) == ([], [])
+    assert world.most_bytes == {"east.orders": "1000" if before == "1000" else ""}
+
+
+def test_a_copy_that_cannot_be_closed_for_writes_is_kept(world: World) -> None:
+    world.not_closed = "needs AlterConfigs on the topic"
+    (problem,) = world.look().problems
+    assert problem == (
+        "east.orders on west is not deleted to be made anew: closing the topic east.orders: needs AlterConfigs on the "
+        "topic"
+    )
+    assert (world.deleted, world.written) == ([], [])
+
+
+def test_a_copy_that_cannot_be_deleted_takes_records_again(world: World) -> None:
+    world.problem = "TOPIC_DELETION_DISABLED"
+    world.look()
+    assert world.most_bytes == {"east.orders": ""}
 
 
 def test_what_may_be_of_another_cluster_is_kept(world: World) -> None:

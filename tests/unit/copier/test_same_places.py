@@ -84,8 +84,27 @@ def test_a_copy_that_is_longer_than_its_source_is_waited_for_while_it_may_be_the
     assert type(place) is expected
 
 
-def test_a_partition_that_a_recreated_topic_has_more_is_not_begun_in_the_copy_of_the_former_one() -> None:
-    work = PartitionWork(FLOW, ORDERS, TopicPartition("west.orders", 0), "new", None, target_id="old", is_outdated=True)
+@pytest.mark.parametrize(
+    ("is_made_anew", "advice"),
+    [
+        (False, "keeps what it has: delete the topic there to have it made anew, or set mirror.offsets.recreated"),
+        (True, "is deleted by the engine, to be made anew, as mirror.offsets.recreated says"),
+    ],
+)
+def test_a_partition_that_a_recreated_topic_has_more_is_not_begun_in_the_copy_of_the_former_one(
+    is_made_anew: bool, advice: str
+) -> None:
+    """Nobody is told to delete what the engine is about to delete."""
+    work = PartitionWork(
+        FLOW,
+        ORDERS,
+        TopicPartition("west.orders", 0),
+        "new",
+        None,
+        target_id="old",
+        is_outdated=True,
+        is_made_anew=is_made_anew,
+    )
     place = same_places._begun(
         cast(FlowWork, SimpleNamespace(flow=FLOW)),
         work,
@@ -95,3 +114,4 @@ def test_a_partition_that_a_recreated_topic_has_more_is_not_begun_in_the_copy_of
     )
     assert isinstance(place, Refused)
     assert place.reason.startswith("orders on west was deleted and created anew")
+    assert f"west.orders on east {advice}" in place.reason

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.kafka.batch import Record
+from mirror.kafka.old_topics import OldTopic
 from mirror.model.partition import TopicPartition
-from mirror.recovery.old_topics import OldTopic
 from mirror.recovery.stranded_files import Stranded, next_directory, save, saved_in, seal, unmatched
 from tests.unit.copier.builders import sparse
 

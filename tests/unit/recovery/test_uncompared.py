@@ -21,7 +21,17 @@ from mirror.proof.comparison import Equivalence, PartitionEquivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair
-from mirror.recovery.uncompared import Begin, begin_of, given_up, held_back, judged, uncopied, undecided, with_extra
+from mirror.recovery.uncompared import (
+    Begin,
+    begin_of,
+    given_up,
+    held_back,
+    judged,
+    recreated,
+    uncopied,
+    undecided,
+    with_extra,
+)
 from tests.unit.control.builders import flow_settings
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -86,6 +96,20 @@ def test_where_it_begins(
     known: OffsetMap, logs: tuple[int, int], begin: Begin, left_out: list[tuple[str, int, int, bool]]
 ) -> None:
     assert begun(known, *logs) == (begin, left_out)
+
+
+def test_of_a_topic_that_was_created_anew_it_is_said_and_its_head_is_not_called_older_than_the_flow() -> None:
+    known = replace(PLAIN, origin=5)
+    (said,) = begin_of(SETTINGS, ORDERS, COPY, known, 0, 0, is_recreated=True).left_out
+    assert (said.start, said.end, said.is_unchecked) == (0, 5, True)
+    assert "it was created anew, and nothing of it is copied yet" in str(said)
+    position = Position(10, 11, 0, complete=True, topic_id="former")
+    (note,) = recreated(SETTINGS.flow, ORDERS, position, "new")
+    assert note.startswith(
+        "orders on east was deleted and created anew since it was copied (id former, now new): the copy holds records "
+        "of the former topic"
+    )
+    assert recreated(SETTINGS.flow, ORDERS, position, "former") == ()
 
 
 def outcome(

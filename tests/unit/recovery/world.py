@@ -11,6 +11,7 @@ from mirror.control.group_view import TranslatedPosition
 from mirror.control.groups import GroupAction, GroupDecision
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster_model import GroupPosition
+from mirror.kafka.old_topics import OldTopic
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -23,7 +24,6 @@ from mirror.recovery.flow_ends import Copied, Cut, Ends
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.move import Move, Times
-from mirror.recovery.old_topics import OldTopic
 from mirror.recovery.probing import Gone, StillThere
 from mirror.recovery.recent_writers import Writers
 from mirror.recovery.rewritten import Rewritten

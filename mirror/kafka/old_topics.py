@@ -1,4 +1,4 @@
-"""Topics of the old cluster that are made anew: closed for writes, deleted, and created as they were."""
+"""Topics that are made anew: closed for writes, deleted, and created as they were."""
 
 from __future__ import annotations
 
