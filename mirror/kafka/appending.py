@@ -70,6 +70,9 @@ class Appender:
     def append(self, partition: TopicPartition, batch: memoryview) -> Appended:
         """Append a batch with acks=all.
 
+        A broker that holds a connection back for a quota reads nothing more from it, for minutes at worst, and would
+        take a renewed claim to a flow too late. What is appended here is small: the next one goes over another.
+
         Raises
         ------
         ConnectionFailed
@@ -81,7 +84,10 @@ class Appender:
         def request(connection: Connection) -> Pieces:
             return wire.produce_request(connection.next_correlation(), [(partition, batch)], timeout_ms=_TIMEOUT_MS)
 
-        (answer,) = wire.parse_produce(self._ask(partition, request))
+        connection, frame = self._ask(partition, request)
+        if wire.produce_throttle_ms(frame):
+            self.channel.give_up(connection)
+        (answer,) = wire.parse_produce(frame)
         if answer.error:
             self.channel.forget_leaders([partition.topic])
         return Appended(answer.error, answer.base_offset, answer.message)
@@ -147,7 +153,7 @@ class Appender:
             )
         request = WriteTxnMarkersRequest(markers=markers, max_version=1)
         try:
-            frame = self._ask(
+            _, frame = self._ask(
                 next(iter(counts)), lambda connection: [framed(request, 1, connection.next_correlation())]
             )
         except KafkaProblem as problem:
@@ -191,14 +197,14 @@ class Appender:
         low: int = told.low_watermark
         return low
 
-    def _ask(self, partition: TopicPartition, request: Callable[[Connection], Pieces]) -> memoryview:
+    def _ask(self, partition: TopicPartition, request: Callable[[Connection], Pieces]) -> tuple[Connection, memoryview]:
         channel = self.channel
         try:
             connection = channel.kept(channel.leader(partition), PRODUCE)
             frame = request(connection)
             self._before()
             try:
-                return connection.ask(frame)
+                return connection, connection.ask(frame)
             except BaseException:
                 channel.give_up(connection)
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -18,7 +19,7 @@ from mirror.kafka import wire
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.log import read_batches
+from mirror.kafka.log import LogWriter, read_batches
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.wire import FetchFrom
 from mirror.lab import clusters
@@ -31,6 +32,8 @@ from tests.worker_process import forget_all
 
 # Each way; a round trip takes twice as long.
 DELAY_MS = 50
+# Longer than a claim to a flow lasts without a renewal.
+LONG_MS = 15_000
 
 NewCopying = Callable[..., Copying]
 
@@ -341,6 +344,38 @@ def test_a_quota_is_kept_to_and_told(alias: str, quota: str, east_west: clusters
     copying.until_caught_up()
     assert [ms > 0 for ms in told()] == [alias == "east", alias == "west"]
     assert_copied(copying)
+
+
+def test_what_is_written_down_does_not_wait_for_a_quota_that_its_last_record_has_broken(
+    east_west: clusters.Lab, new_copying: NewCopying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim to a flow that is renewed minutes later would be another engine's by then."""
+    copying = new_copying()
+    servers = east_west.clusters["west"].bootstrap_servers
+    throttles: list[int] = []
+    produce_throttle_ms = wire.produce_throttle_ms
+
+    def throttled(frame: memoryview) -> int:
+        throttles.append(produce_throttle_ms(frame))
+        return throttles[-1]
+
+    monkeypatch.setattr(wire, "produce_throttle_ms", throttled)
+    writer = LogWriter(copying.flow.target_client, alias="west")
+
+    def written(size: int) -> int:
+        return writer.append(copying.flow.state_topic, 0, [(b"key", b"x" * size, (), 1)])
+
+    set_quota(servers, "producer_byte_rate", 1_000.0)
+    try:
+        wait_until(lambda: (written(100_000), throttles[-1])[1], "throttling", timeout_seconds=20, until=LONG_MS.__le__)
+        began = time.monotonic()
+        written(10)
+        took = time.monotonic() - began
+    finally:
+        set_quota(servers, "producer_byte_rate", None)
+        writer.close()
+    assert throttles[-1] >= LONG_MS
+    assert took < 10
 
 
 def set_quota(servers: str, quota: str, bytes_a_second: float | None) -> None:
