@@ -45,6 +45,8 @@ class LogReader:
         self._partition = partition
         self.position = position
         self.high_watermark = -1
+        # For how long the last answer asks for silence.
+        self._throttle_ms = 0
         self._asked: tuple[Connection, bool] | None = None
 
     @property
@@ -117,6 +119,7 @@ class LogReader:
             self.give_up()
             raise
         self._asked = None
+        self._throttle_ms = wire.fetch_head(frame).throttle_ms
         try:
             for part in wire.parse_fetch(frame):
                 if part.error:
@@ -155,9 +158,14 @@ class LogReader:
 
     def standstill(self, end: int) -> ConnectionFailed:
         """Return what is wrong when nothing comes although ``end`` is not reached."""
+        # Who is over a quota gets answers without records.
+        throttled = (
+            f"; throttled for {self._throttle_ms} ms: a quota of that cluster, for requests or for bytes read, holds "
+            "this client back"
+        )
         return ConnectionFailed(
             f"{self._channel.alias}: {self._partition} ends at {end}, but nothing from {self.position} on came "
-            f"for {_LONGEST_STANDSTILL_SECONDS:.0f} s"
+            f"for {_LONGEST_STANDSTILL_SECONDS:.0f} s{throttled if self._throttle_ms else ''}"
         )
 
     def _refusal(self, code: int) -> BrokerRefused:

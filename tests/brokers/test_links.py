@@ -15,7 +15,7 @@ import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
 
 from mirror.copier import links
-from mirror.kafka import wire
+from mirror.kafka import log, wire
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
@@ -376,6 +376,27 @@ def test_what_is_written_down_does_not_wait_for_a_quota_that_its_last_record_has
         writer.close()
     assert throttles[-1] >= LONG_MS
     assert took < 10
+
+
+def test_a_read_that_a_quota_starves_says_so(
+    east_west: clusters.Lab, new_copying: NewCopying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers answer without records, and without an error."""
+    monkeypatch.setattr(log, "_LONGEST_STANDSTILL_SECONDS", 0.0)
+    copying = new_copying()
+    (source,) = copying.pairs
+    write(east_west, [source], 10, 10)
+    servers = east_west.clusters["east"].bootstrap_servers
+    channel = Channel("east", {"bootstrap.servers": servers})
+    set_quota(servers, "request_percentage", 0.01)
+    try:
+        with pytest.raises(ConnectionFailed, match=r"throttled for \d+ ms: a quota of that cluster"):
+            wait_until(
+                lambda: list(read_batches(channel, source, 0, 10)), "a quota", timeout_seconds=15, until=lambda _: False
+            )
+    finally:
+        set_quota(servers, "request_percentage", None)
+        channel.close()
 
 
 def set_quota(servers: str, quota: str, bytes_a_second: float | None) -> None:
