@@ -435,9 +435,8 @@ class Transactions:
             if partition not in self._lanes:
                 self._lose(f"the coordinator of {partition} {_answer_message(code)}")
                 return
-            self._lanes[
-                partition
-            ].stream.trouble = f"the coordinator of transactions {_answer_message(code)} for {partition}"
+            trouble = f"the coordinator of transactions {_answer_message(code)} for {partition}"
+            self._lanes[partition].stream.trouble = trouble
         self._barred_until |= dict.fromkeys(refused, self._now + _PATIENCE_SECONDS)
         self._wanted -= refused.keys()
 

@@ -229,9 +229,7 @@ class ClusterEnds:
     def written_into_copies(self) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         back = self.settings.back_of(self.flow)
-        own = {producer_of(self.flow).producer_id}
-        for each in self.settings.enabled_flows:
-            own |= self._state_of(each.flow).writers if each.flow.target == self.flow.target else set()
+        own = {producer_of(self.flow).producer_id, *self._mirrors_into(self.flow.target)}
         behind = {
             TopicPartition(position.target or self.copy_of(each.topic), each.partition): position.downstream
             for each, position in self._state().positions.items()
@@ -282,12 +280,7 @@ class ClusterEnds:
     def writers(self) -> Writers:
         """See `FlowEnds`."""
         partitions = list(self.ends().ends)
-        own = {
-            each
-            for other in self.settings.enabled_flows
-            if other.flow.target == self.flow.source
-            for each in self._state_of(other.flow).writers
-        }
+        own = self._mirrors_into(self.flow.source)
         with self._source() as channel:
             return find_writers(channel, partitions, own=own, since_ms=now_ms() - RECENT_MS)
 
@@ -428,6 +421,11 @@ class ClusterEnds:
 
     def _state_of(self, flow: Flow) -> FlowState:
         return self.followed.state(self.settings.clusters, flow)
+
+    def _mirrors_into(self, alias: str) -> set[int]:
+        """Return the producer ids of the file's flows to a cluster, as far as they are on record."""
+        into = (each.flow for each in self.settings.enabled_flows if each.flow.target == alias)
+        return {producer_id for flow in into for producer_id in self._state_of(flow).writers}
 
     def _old_cluster(self) -> Cluster:
         return Cluster.connect(self.settings.clusters[self.flow.source])

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror.evidence.facts import Json
-from mirror.kafka.batch import CorruptBatch
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.move import Move
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Known, Result, Step
-from mirror.recovery.stranded_files import next_directory
+from mirror.recovery.stranded_files import next_directory, saved_whole
 
 LEFT_BEHIND = "left behind"
 
@@ -30,7 +28,8 @@ def left_behind_refusal(forward: FlowEnds, *, is_accepted: bool) -> str | None:
     KafkaProblem
         if the target does not answer.
     """
-    return None if is_accepted else _refused(forward, forward.written_into_copies())
+    found = {} if is_accepted else forward.written_into_copies()
+    return _refused(forward, found) if found else None
 
 
 def left_behind_step(move: Move, forward: FlowEnds, *, is_accepted: bool) -> Step:
@@ -43,26 +42,19 @@ def left_behind_step(move: Move, forward: FlowEnds, *, is_accepted: bool) -> Ste
             told = f"nobody but {forward.flow} has written into its copies on {target} since that was cut"
             return Result(Verdict.PASS, told)
         if not is_accepted:
-            return Result(Verdict.FAIL, _refused(forward, found) or "")
-        try:
-            saved = move.ends.save_stretches(found, next_directory(move.directory / "left-behind"))
-        except CorruptBatch as corrupt:
-            return Result(Verdict.FAIL, f"{target} has a record that cannot be read: {corrupt}")
-        if problems := saved.problems():
-            return Result(Verdict.FAIL, named(problems))
-        rows: list[Json] = [
-            {"records": each.records, "path": str(each.path), "partition": str(each.partition)} for each in saved.files
-        ]
+            return Result(Verdict.FAIL, _refused(forward, found))
+        directory = next_directory(move.directory / "left-behind")
+        saved = saved_whole(lambda: move.ends.save_stretches(found, directory), target)
+        if isinstance(saved, str):
+            return Result(Verdict.FAIL, saved)
         told = f"{_stretches(found)} on {target} stay there, and nobody copies them; saved in {saved.directory}"
-        return Result(Verdict.PASS, told, {"files": rows})
+        return Result(Verdict.PASS, told, {"files": saved.rows()})
 
     doing = f"look for what others than {forward.flow} have written into its copies on {target}: nobody copies it home"
     return Step(LEFT_BEHIND, doing, act)
 
 
-def _refused(forward: FlowEnds, found: Mapping[TopicPartition, tuple[int, int]]) -> str | None:
-    if not found:
-        return None
+def _refused(forward: FlowEnds, found: Mapping[TopicPartition, tuple[int, int]]) -> str:
     flow = forward.flow
     return (
         f"others than {flow} have written into its copies on {flow.target} since it was cut, and nobody copies that "

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from mirror.evidence.facts import Json
-from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.old_topics import OldTopic
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
@@ -23,7 +21,7 @@ from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.move import Move
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Known, Result, Step
-from mirror.recovery.stranded_files import Stranded, next_directory, saved_in
+from mirror.recovery.stranded_files import Stranded, next_directory, saved_in, saved_whole
 from mirror.waiting import WaitTimeout, wait_until
 
 SAVE, MAKE_ANEW = "save stranded", "make anew"
@@ -50,23 +48,11 @@ def save_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
         left = sorted(set(topics) - made_anew(move.directory, old))
         if not left:
             return Result(Verdict.PASS, "what is to be made anew was saved, and deleted, before")
-        try:
-            saved = old.save_unmatched(left, next_directory(move.directory))
-        except CorruptBatch as corrupt:
-            return Result(Verdict.FAIL, f"{source} has a record that cannot be read: {corrupt}")
-        if problems := saved.problems():
-            return Result(Verdict.FAIL, named(problems))
+        saved = saved_whole(lambda: old.save_unmatched(left, next_directory(move.directory)), source)
+        if isinstance(saved, str):
+            return Result(Verdict.FAIL, saved)
         message = f"{counted(saved.records, 'record')} that {target} does not have at the same offset"
-        rows: list[Json] = [
-            {
-                "topic": each.partition.topic,
-                "partition": each.partition.partition,
-                "records": each.records,
-                "path": str(each.path),
-            }
-            for each in saved.files
-        ]
-        return Result(Verdict.PASS, f"{message} saved in {saved.directory}", {"files": rows})
+        return Result(Verdict.PASS, f"{message} saved in {saved.directory}", {"files": saved.rows()})
 
     def drift(_: object) -> str | None:
         saved = _saved(move.directory)

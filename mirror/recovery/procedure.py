@@ -289,8 +289,9 @@ def plan_failback(request: Request) -> Procedure:
     denying = _denied_before(request, forward, run)
     entry = FailoverEntry(run.run, FAILBACK, Phase.RETURNING, run.where, now_ms(), _fences_of(denying))
     move = _move(request, home_ends, forward, entry, run, is_planned=True)
-    wanted = {"makes_anew": request.makes_anew, "leaves_behind": request.leaves_behind}
-    plan = look_home(move, forward, _progress(run), denying, **wanted)
+    plan = look_home(
+        *(move, forward, _progress(run), denying), makes_anew=request.makes_anew, leaves_behind=request.leaves_behind
+    )
 
     def steps(agreed: Move) -> tuple[Step, ...]:
         return steps_home(agreed, forward, denying, plan.anew, leaves_behind=request.leaves_behind)

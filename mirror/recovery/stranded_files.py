@@ -9,16 +9,18 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mirror.atomic_file import write_atomically
+from mirror.evidence.facts import Json
 from mirror.kafka import batch
-from mirror.kafka.batch import Header, Record
+from mirror.kafka.batch import CorruptBatch, Header, Record
 from mirror.kafka.old_topics import OldTopic
 from mirror.model.partition import TopicPartition
+from mirror.recovery.step_facts import named
 
 _NAME, _MANIFEST = "stranded", "manifest.json"
 
@@ -90,6 +92,18 @@ class Stranded:
         """Return which of the files are not what was written."""
         return [problem for each in self.files if (problem := each.problem()) is not None]
 
+    def rows(self) -> list[Json]:
+        """Return a row a file, for a journal."""
+        return [
+            {
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "records": each.records,
+                "path": str(each.path),
+            }
+            for each in self.files
+        ]
+
     def of(self, names: Sequence[str]) -> Stranded:
         """Return what concerns some of the topics."""
         return Stranded(
@@ -138,6 +152,15 @@ def seal(stranded: Stranded) -> None:
         "files": [each.as_json() for each in stranded.files],
     }
     write_atomically(stranded.directory / _MANIFEST, json.dumps(content, indent=2) + "\n")
+
+
+def saved_whole(save: Callable[[], Stranded], cluster: str) -> Stranded | str:
+    """Return what ``save`` has saved of a cluster, read again; or, for people, why it is not all there."""
+    try:
+        saved = save()
+    except CorruptBatch as corrupt:
+        return f"{cluster} has a record that cannot be read: {corrupt}"
+    return named(saved.problems()) or saved
 
 
 def saved_in(run: Path) -> Mapping[str, Stranded]:

@@ -35,7 +35,7 @@ from tests.brokers.copying import (
     producer_to,
     write,
 )
-from tests.brokers.leaders import led_by
+from tests.brokers.leaders import copy_to_the_second_and_third, led_by
 from tests.worker_process import forget_all
 
 KNOWN = Acknowledgement("ann", "a test", 1_700_000_000_000)
@@ -497,21 +497,7 @@ def test_copies_that_an_unclean_election_on_the_target_replaced_are_a_gap_to_the
     with Cluster.connect(ClusterSettings("north", client)) as cluster:
         copying = new_copying(target=cluster, clients=(dict(settings_of("east").client), client), offset_lag_max=1)
     (source,) = copying.pairs
-    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1", "retention.ms": "-1"}
-    copy, state, offsets = unique("copy"), unique("state"), unique("offsets")
-    kept = {"cleanup.policy": "compact", "min.insync.replicas": "1"}
-    admin = AdminClient(client)
-    created = admin.create_topics(
-        [
-            AssignedTopic(copy, 1, replica_assignment=[[2, 3]], config=config),
-            AssignedTopic(state, 1, replica_assignment=[[1]], config=kept),
-            AssignedTopic(offsets, 3, replica_assignment=[[1]] * 3, config=kept),
-        ]
-    )
-    for done in created.values():
-        done.result(20)
-    copying.pairs = {source: TopicPartition(copy, 0)}
-    copying.flow = replace(copying.flow, state_topic=state, offsets_topic=offsets)
+    copy_to_the_second_and_third(copying, client, unique)
     _, second, third = north.brokers
     target = copying.pairs[source]
     wait_until(lambda: led_by(client, target, 2, 2), "the copy", timeout_seconds=60)

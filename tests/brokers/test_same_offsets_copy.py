@@ -326,6 +326,14 @@ def test_a_marker_in_the_place_of_a_record_stops_whoever_takes_over(
     assert "something else lies at offset 10, where the source has a record" in stopped
 
 
+def as_if_cut_off(copying: Copying, source: TopicPartition) -> None:
+    """As if the copy, which has ten records, had held the ten that the source gets now, too."""
+    write(copying.flow.source_client, source, range(10, 20))
+    handover = copying.handovers[source]
+    position = replace(handover.position, upstream=20, downstream=20)
+    copying.handovers[source] = replace(handover, position=position, runs=(Run(0, 0, 20),))
+
+
 @pytest.mark.parametrize("came", ["nothing", "a record", "a marker"])
 def test_a_copy_that_was_cut_off_is_gone_on_with_unless_something_came_behind_the_cut(
     same_copying: Callable[..., Copying], unique: Callable[[str], str], came: str
@@ -335,11 +343,7 @@ def test_a_copy_that_was_cut_off_is_gone_on_with_unless_something_came_behind_th
     (source, target), *_ = copying.pairs.items()
     write(copying.flow.source_client, source, range(10))
     copying.until_caught_up()
-    # As if the copy had held twenty records.
-    write(copying.flow.source_client, source, range(10, 20))
-    handover = copying.handovers[source]
-    position = replace(handover.position, upstream=20, downstream=20)
-    copying.handovers[source] = replace(handover, position=position, runs=(Run(0, 0, 20),))
+    as_if_cut_off(copying, source)
     if came == "a record":
         write(copying.flow.target_client, target, [0])
     elif came == "a marker":
@@ -365,11 +369,7 @@ def test_what_the_target_has_lost_and_the_source_has_removed_since_is_a_gap_and_
     (source, target), *_ = copying.pairs.items()
     write(copying.flow.source_client, source, range(10))
     copying.until_caught_up()
-    # As if the copy had held twenty records.
-    write(copying.flow.source_client, source, range(10, 20))
-    handover = copying.handovers[source]
-    position = replace(handover.position, upstream=20, downstream=20)
-    copying.handovers[source] = replace(handover, position=position, runs=(Run(0, 0, 20),))
+    as_if_cut_off(copying, source)
     delete_before(copying, source, 15)
     copying.until_caught_up()
     copies = read(copying.flow.target_client, target, "read_uncommitted")

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin import NewTopic as AssignedTopic
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.lab.clusters import LabCluster
-from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import NewCopying, producer_to, write
-from tests.brokers.leaders import led_by
+from tests.brokers.leaders import copy_to_the_second_and_third, led_by
 from tests.brokers.same_offsets_killed import read
 from tests.worker_process import forget_all
 
@@ -35,22 +31,8 @@ def test_what_an_unclean_election_on_the_target_has_lost_is_copied_again_to_its_
     with Cluster.connect(ClusterSettings("trio", client)) as cluster:
         copying = new_copying(target=cluster, clients=(dict(settings_of("east").client), client))
     (source,) = copying.pairs
-    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1", "retention.ms": "-1"}
-    kept = {"cleanup.policy": "compact", "min.insync.replicas": "1"}
-    copy, state, offsets = unique("copy"), unique("state"), unique("offsets")
-    admin = AdminClient(client)
-    created = admin.create_topics(
-        [
-            AssignedTopic(copy, 1, replica_assignment=[[2, 3]], config=config),
-            AssignedTopic(state, 1, replica_assignment=[[1]], config=kept),
-            AssignedTopic(offsets, 3, replica_assignment=[[1]] * 3, config=kept),
-        ]
-    )
-    for done in created.values():
-        done.result(20)
-    target = TopicPartition(copy, 0)
-    copying.pairs = {source: target}
-    copying.flow = replace(copying.flow, state_topic=state, offsets_topic=offsets)
+    copy_to_the_second_and_third(copying, client, unique)
+    target = copying.pairs[source]
     copying.pad_limit = 1_000_000
     copying.from_the_target()
     _, second, third = trio.brokers
