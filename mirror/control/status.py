@@ -15,6 +15,7 @@ from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.flow_status import CLIFF_SECONDS, FlowStatus, PartitionStatus, State, nearest_cliff
 from mirror.control.foreign_records import foreign_reasons
 from mirror.control.gaps import iso_time, open_gaps_reason
+from mirror.control.liveness import SILENT_AFTER_MS, Liveness, LivenessWatch
 from mirror.control.state_notes import state_notes
 from mirror.control.tick import connection_name, shortened
 from mirror.kafka import batch
@@ -37,8 +38,6 @@ from mirror.model.position import Position
 from mirror.model.state_record import data_transactional_id, state_topic
 from mirror.model.state_values import RunReport, stopped_reason
 
-# An engine reports every two seconds; one that has been silent for so long is not running.
-SILENT_AFTER_MS = 15_000
 # And what it deletes sooner than that is worth a note.
 _DAY_SECONDS = 86_400.0
 _RETENTION_SECONDS = 60.0
@@ -77,7 +76,7 @@ def fence_in_force(settings: FlowSettings, state: FlowState) -> str | None:
 
 
 def judge_state(
-    run: RunReport | None, now_ms: int, trouble: Iterable[str], *, is_paused: bool = False
+    run: RunReport | None, liveness: Liveness, trouble: Iterable[str], *, is_paused: bool = False
 ) -> tuple[State, tuple[str, ...]]:
     """Return a flow's state and reasons from its engine's last report and from what was met while reading.
 
@@ -89,12 +88,8 @@ def judge_state(
         return "STOPPED", (_NEVER_RUN, *met)
     if run.state == "STOPPED":
         return "STOPPED", (*run.reasons, f"no engine runs it: the last one stopped at {iso_time(run.at_ms)}", *met)
-    silent_ms = now_ms - run.at_ms
-    if silent_ms > SILENT_AFTER_MS:
-        return "STOPPED", (
-            f"the engine last reported {silent_ms / 1000:.0f} s ago",
-            *dict.fromkeys((*run.reasons, *met)),
-        )
+    if liveness.silence is not None:
+        return "STOPPED", (liveness.silence, *dict.fromkeys((*run.reasons, *met)))
     reasons = tuple(dict.fromkeys((*run.reasons, *met)))
     if reasons:
         return "DEGRADED", reasons
@@ -137,12 +132,13 @@ class FlowObserver:
         self._target_settings = target
         self._source: Channel | None = None
         self._log: FlowLog | None = None
+        self._liveness = LivenessWatch()
 
     def look(self) -> FlowStatus:
         """Return where the flow stands now. A target that does not answer makes it FAILED, with the reason."""
         flow = self._settings.flow
         try:
-            state = self._state()
+            state, liveness = self._liveness.look(self._state)
         except NeverRun as never:
             return FlowStatus(flow, "STOPPED", (str(never), *self._source_problem()), ())
         except KafkaProblem as problem:
@@ -183,11 +179,11 @@ class FlowObserver:
                 trouble.append(nearest.cliff_words)
             else:
                 notes += (nearest.cliff_words,)
-        verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble, is_paused=is_paused)
+        verdict, reasons = judge_state(state.run, liveness, trouble, is_paused=is_paused)
         moved, moving = _moves(flow, state.failovers.values(), is_cut=state.pauses.is_cut)
         # Paused it is as it should be; what copies although it is failed over is not.
         verdict, reasons = "DEGRADED" if moved and verdict == "RUNNING" else verdict, (*moved, *reasons)
-        notes += moving
+        notes += moving if liveness.skew is None else (*moving, liveness.skew)
         messages = state.run.notes if state.run else ()
         # What the engine has told is not told twice.
         notes += (*messages, *(note for note in state_notes(flow, state) if not any(note in each for each in messages)))

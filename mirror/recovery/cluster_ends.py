@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.groups import recorder
-from mirror.control.status import judge_state
+from mirror.control.liveness import LivenessWatch, is_engine_running
 from mirror.control.tick import now_ms
 from mirror.kafka import batch, old_topics
 from mirror.kafka.batch import Header
@@ -63,6 +63,7 @@ class ClusterEnds:
     progress: Callable[[], AbstractContextManager[Watch]] = lambda: nullcontext(nobody)
     followed: StateFollowers = field(default_factory=StateFollowers, compare=False, repr=False)
     probed: ProbeRow = field(default_factory=ProbeRow, compare=False, repr=False)
+    liveness: LivenessWatch = field(default_factory=LivenessWatch, compare=False, repr=False)
 
     @property
     def flow(self) -> Flow:
@@ -98,7 +99,7 @@ class ClusterEnds:
 
     def copied(self) -> Copied:
         """See `FlowEnds`."""
-        state = self._state()
+        state, liveness = self.liveness.look(self._state)
         by_hand = state.pauses.without_cut()
         stops = state.stops | (dict(state.run.stopped) if state.run is not None else {})
         return Copied(
@@ -110,7 +111,7 @@ class ClusterEnds:
                 if self._selects(gap.source.topic)
             ],
             state.source_id,
-            judge_state(state.run, now_ms(), ())[0] != "STOPPED",
+            is_engine_running(state.run, liveness),
             state.run.at_ms if state.run else None,
             tuple(state.failovers.values()),
             tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
@@ -281,8 +282,13 @@ class ClusterEnds:
         """See `FlowEnds`."""
         partitions = list(self.ends().ends)
         own = self._mirrors_into(self.flow.source)
+        state, liveness = self.liveness.look(self._state)
+        now = now_ms()
+        if state.run is not None and is_engine_running(state.run, liveness):
+            # If this machine's clock is ahead, what was written just now is old by it.
+            now = min(now, state.run.at_ms)
         with self._source() as channel:
-            return find_writers(channel, partitions, own=own, since_ms=now_ms() - RECENT_MS)
+            return find_writers(channel, partitions, own=own, since_ms=now - RECENT_MS)
 
     def members(self, groups: Sequence[str]) -> Sequence[str]:
         """See `FlowEnds`."""

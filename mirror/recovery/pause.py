@@ -15,7 +15,7 @@ from typing import Any
 
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
-from mirror.control.status import SILENT_AFTER_MS
+from mirror.control.liveness import SILENT_AFTER_MS
 from mirror.control.tick import now_ms
 from mirror.control.topics import create_state_topic
 from mirror.kafka.cluster import Cluster

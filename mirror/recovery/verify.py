@@ -21,8 +21,7 @@ from mirror.atomic_file import write_atomically
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.flow_log import FlowLog
-from mirror.control.status import judge_state
-from mirror.control.tick import now_ms
+from mirror.control.liveness import LivenessWatch, is_engine_running
 from mirror.engine.mirrors import Mirrors
 from mirror.kafka.answers import Found
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
@@ -290,8 +289,8 @@ def plan_pairs(
         view = View.STABLE if state.transactional_ids else View.VISIBLE
         seen_to = target.offsets(copied.values(), LATEST)
         looked_to = target.offsets(copied.values(), LATEST, view)
-        state = log.poll()
-        is_running = judge_state(state.run, now_ms(), ())[0] != "STOPPED"
+        state, liveness = LivenessWatch().look(log.poll)
+        is_running = is_engine_running(state.run, liveness)
         if not is_running:
             left_out += undecided(settings, looked_to, seen_to)
         ends, copy_ends = source.offsets(copied, LATEST), target.offsets(copied.values(), LATEST)

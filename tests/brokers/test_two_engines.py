@@ -17,7 +17,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
+from mirror.control import liveness
+from mirror.control.status import observe
 from mirror.kafka.acls import create_acls, delete_acls
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.users import scram_users
@@ -47,6 +50,29 @@ def named_in_dashboard_and_alerts() -> list[str]:
     folder = files("mirror.monitoring")
     texts = [(folder / name).read_text() for name in ("grafana-dashboard.json", "prometheus-alerts.yaml")]
     return [name for text in texts for name in re.findall(r"\b(?:mirror|kafka_connect)_[a-z_]+", text)]
+
+
+def test_an_engine_on_a_machine_whose_clock_is_off_runs_until_it_is_killed(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks by another clock: a planned failover would refuse to begin, or would wait for a dead engine."""
+    engine = engines.running["first"] = engines.start()
+    engines.send(10)
+    engines.await_all()
+    wait_until(
+        lambda: engines.status()["state"], "a report", timeout_seconds=60, until=lambda state: state == "RUNNING"
+    )
+    right = liveness.now_ms
+    for off_seconds, side in ((300, "behind"), (-300, "ahead of")):
+        monkeypatch.setattr(liveness, "now_ms", lambda off_ms=1000 * off_seconds: right() + off_ms)
+        with observe(load(engines.file)) as (observer,):
+            seen = observer.look()
+            assert (seen.state, seen.reasons) == ("RUNNING", ())
+            assert any("the clock of the engine's machine" in note and side in note for note in seen.notes)
+    with observe(load(engines.file)) as (observer,):
+        assert observer.look().state == "RUNNING"
+        engine.kill()
+        wait_until(lambda: observer.look().state, "silence", timeout_seconds=60, until=lambda state: state == "STOPPED")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ MAY_IMPORT |= {
     for layer in ("copier", "control", "proof", "lab")
 }
 MAY_IMPORT["copier"] |= {"clock", "spark_conf"}
-MAY_IMPORT["control"] |= {"same_offsets"}
+MAY_IMPORT["control"] |= {"clock", "same_offsets"}
 MAY_IMPORT["copier"] |= {"same_offsets"}
 MAY_IMPORT["lab"] |= {"atomic_file", "display", "signals", "tables", "terminal"}
 MAY_IMPORT["engine"] = {

@@ -17,7 +17,8 @@ from mirror.config.settings import MirrorSettings
 from mirror.control import status
 from mirror.control.flow_log import NeverRun
 from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
-from mirror.control.status import SILENT_AFTER_MS, FlowObserver, fence_in_force, judge_state, observe
+from mirror.control.liveness import SILENT_AFTER_MS, Liveness
+from mirror.control.status import FlowObserver, fence_in_force, judge_state, observe
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.copied import Waiting
@@ -499,25 +500,25 @@ def test_what_stops_a_partition_and_its_gaps_are_told_before_it_has_a_position(
 
 
 @pytest.mark.parametrize(
-    ("state", "reasons", "age_ms", "judged"),
+    ("state", "reasons", "silence", "judged"),
     [
-        ("STARTING", (), 0, "STARTING"),
-        ("STARTING", ("the source does not answer",), 0, "DEGRADED"),
-        ("STARTING", (), SILENT_AFTER_MS + 1, "STOPPED"),
-        ("RUNNING", (), 0, "RUNNING"),
-        ("STOPPED", (), 0, "STOPPED"),
+        ("STARTING", (), None, "STARTING"),
+        ("STARTING", ("the source does not answer",), None, "DEGRADED"),
+        ("STARTING", (), "the engine last reported 16 s ago", "STOPPED"),
+        ("RUNNING", (), None, "RUNNING"),
+        ("STOPPED", (), None, "STOPPED"),
     ],
 )
 def test_a_flow_runs_only_once_an_epoch_has_reported(
-    state: str, reasons: tuple[str, ...], age_ms: int, judged: str
+    state: str, reasons: tuple[str, ...], silence: str | None, judged: str
 ) -> None:
     run = RunReport(state, reasons, 1_000_000)
-    assert judge_state(run, 1_000_000 + age_ms, ())[0] == judged
+    assert judge_state(run, Liveness(silence), ())[0] == judged
 
 
 def test_a_flow_that_was_stopped_in_order_says_since_when_no_engine_runs_it() -> None:
     """STOPPED stood there alone: whoever had not stopped it had to guess."""
-    assert judge_state(RunReport("STOPPED", (), 1_000_000), 9_000_000, ("a gap",)) == (
+    assert judge_state(RunReport("STOPPED", (), 1_000_000), Liveness(), ("a gap",)) == (
         "STOPPED",
         ("no engine runs it: the last one stopped at 1970-01-01T00:16:40Z", "a gap"),
     )
@@ -525,12 +526,12 @@ def test_a_flow_that_was_stopped_in_order_says_since_when_no_engine_runs_it() ->
 
 def test_a_flow_of_which_something_is_paused_is_paused_if_nothing_is_wrong_and_an_engine_runs() -> None:
     run = RunReport("PAUSED", (), 1_000)
-    assert judge_state(run, 2_000, [], is_paused=True) == ("PAUSED", ())
-    assert judge_state(run, 2_000, ["a gap"], is_paused=True) == ("DEGRADED", ("a gap",))
-    assert judge_state(run, 2_000 + SILENT_AFTER_MS, [], is_paused=True)[0] == "STOPPED"
-    assert judge_state(run, 2_000, []) == ("RUNNING", ()), "it was resumed since the report"
+    assert judge_state(run, Liveness(), [], is_paused=True) == ("PAUSED", ())
+    assert judge_state(run, Liveness(), ["a gap"], is_paused=True) == ("DEGRADED", ("a gap",))
+    assert judge_state(run, Liveness("silent"), [], is_paused=True)[0] == "STOPPED"
+    assert judge_state(run, Liveness(), []) == ("RUNNING", ()), "it was resumed since the report"
     begun = RunReport("STARTING", (), 1_000)
-    assert judge_state(begun, 2_000, [], is_paused=True) == ("STARTING", ()), "some of it may not be paused"
+    assert judge_state(begun, Liveness(), [], is_paused=True) == ("STARTING", ()), "some of it may not be paused"
 
 
 def test_a_pause_is_confirmed_by_who_leads_the_flow_now_or_led_it_last() -> None:
@@ -590,7 +591,7 @@ def test_which_fence_is_in_force_is_told_and_which_acl_gives_the_better_one(
 
 
 def test_before_its_first_run_a_flow_is_said_to_have_had_none() -> None:
-    assert judge_state(None, 5, ()) == ("STOPPED", ("this flow has never run",))
+    assert judge_state(None, Liveness(), ()) == ("STOPPED", ("this flow has never run",))
 
 
 def test_engines_that_stand_by_are_told_as_long_as_they_say_so(

@@ -1,0 +1,160 @@
+"""Whether an engine runs is told by its claim's renewals; clocks count only where they agree, and lie about nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mirror.control import liveness
+from mirror.control.liveness import SILENT_AFTER_MS, LivenessWatch
+from mirror.kafka.problems import ConnectionFailed
+from mirror.model.flow_state import FlowState
+from mirror.model.leadership import Claim
+from mirror.model.state_values import RunReport
+
+TIMEOUT_SECONDS = 6.0
+
+
+class World:
+    """An engine that renews its claim every two seconds, on a machine whose clock may be off; and who looks at it.
+
+    Attributes
+    ----------
+    now
+        seconds since some moment, by the steady clock of who looks.
+    off_seconds
+        how far the engine's wall clock is ahead of that of who looks.
+    dies_at
+        the last moment at which it renews.
+    reading_seconds
+        how long it takes to read its state.
+    """
+
+    def __init__(self, off_seconds: float = 0.0, dies_at: float = float("inf"), reading_seconds: float = 0.0) -> None:
+        self.now = 1_000.0
+        self.off_seconds = off_seconds
+        self.dies_at = dies_at
+        self.reading_seconds = reading_seconds
+        self.polls = 0
+        self.claim: Callable[[int], Claim | None] = lambda renewals: Claim(
+            "an engine", 1, renewals, host="far", timeout_seconds=TIMEOUT_SECONDS
+        )
+
+    def wall_ms(self) -> int:
+        return int(1000 * (self.now + 1_000_000))
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def poll(self) -> FlowState:
+        """What is in the log when it is asked for; the answer comes later."""
+        self.polls += 1
+        renewals = int(min(self.now, self.dies_at) // 2)
+        at_ms = int(1000 * (2 * renewals + 1_000_000 + self.off_seconds))
+        self.now += self.reading_seconds
+        return FlowState(run=RunReport("RUNNING", (), at_ms), claim=self.claim(renewals))
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World()
+    monkeypatch.setattr(liveness, "now_ms", world.wall_ms)
+    monkeypatch.setattr(liveness, "steady_seconds", lambda: world.now)
+    monkeypatch.setattr("tenacity.nap.time.sleep", world.sleep)
+    return world
+
+
+def test_an_engine_that_reports_runs_and_it_is_looked_at_once(world: World) -> None:
+    _, found = LivenessWatch().look(world.poll)
+    assert (found.silence, found.skew, world.polls) == (None, None, 1)
+
+
+@pytest.mark.parametrize("off_seconds", [-3_600, -20, 20, 3_600])
+def test_an_engine_whose_clock_is_off_runs_and_it_is_said_by_how_much(world: World, off_seconds: int) -> None:
+    world.off_seconds = off_seconds
+    _, found = LivenessWatch().look(world.poll)
+    assert found.silence is None
+    assert found.skew is not None
+    side = "ahead of" if off_seconds > 0 else "behind"
+    assert f"on far is {'' if off_seconds > 0 else 'about '}" in found.skew
+    assert f"{side} this one's" in found.skew
+    assert world.now < 1_000 + TIMEOUT_SECONDS
+
+
+@pytest.mark.parametrize("off_seconds", [-3_600, 0, 60, 3_600])
+def test_an_engine_that_died_does_not_run_whatever_its_clock_says(world: World, off_seconds: int) -> None:
+    world.off_seconds, world.dies_at = off_seconds, world.now - 30
+    watch = LivenessWatch()
+    _, found = watch.look(world.poll)
+    assert found.silence is not None
+    took = world.now - 1_000
+    assert TIMEOUT_SECONDS < took < TIMEOUT_SECONDS + 2
+    polls = world.polls
+    _, found = watch.look(world.poll)
+    assert (found.silence is not None, world.polls) == (True, polls + 1), "it was watched for long enough already"
+
+
+def test_a_report_from_the_future_that_no_other_follows_says_that_the_clocks_differ(world: World) -> None:
+    world.off_seconds, world.dies_at = 60, world.now
+    _, found = LivenessWatch().look(world.poll)
+    assert found.silence is not None
+    assert found.silence.startswith("the last report of the engine is dated 5")
+    assert "it has not reported for" in found.silence
+
+
+def test_an_engine_runs_although_it_takes_long_to_read_what_it_says(world: World) -> None:
+    world.reading_seconds = 90
+    _, found = LivenessWatch().look(world.poll)
+    assert (found.silence, world.polls) == (None, 1)
+
+
+def test_an_engine_that_is_followed_is_silent_after_a_while_by_the_steady_clock(world: World) -> None:
+    world.off_seconds = 10
+    watch = LivenessWatch()
+    watch.look(world.poll)
+    world.dies_at = world.now
+    while world.now < world.dies_at + SILENT_AFTER_MS / 1000 - 1:
+        world.now += 2
+        assert watch.look(world.poll)[1].silence is None
+    world.now += 4
+    assert watch.look(world.poll)[1].silence is not None
+
+
+def test_a_renewal_some_time_between_two_looks_far_apart_does_not_say_that_it_still_runs(world: World) -> None:
+    watch = LivenessWatch()
+    watch.look(world.poll)
+    world.dies_at = world.now + 3
+    world.now += 120
+    assert watch.look(world.poll)[1].silence is not None
+
+
+def test_after_an_outage_it_is_watched_anew(world: World) -> None:
+    watch = LivenessWatch()
+    watch.look(world.poll)
+    world.now += 4
+    watch.look(world.poll)
+
+    def fail() -> FlowState:
+        raise ConnectionFailed("west does not answer")
+
+    with pytest.raises(ConnectionFailed):
+        watch.look(fail)
+    world.dies_at, world.off_seconds = world.now - 2, 100
+    world.now += 5
+    assert watch.look(world.poll)[1].silence is not None
+
+
+def test_without_a_claim_the_clocks_are_all_there_is(world: World) -> None:
+    """As engines of the first versions left it."""
+    world.claim = lambda _: None
+    assert LivenessWatch().look(world.poll)[1].silence is None
+    world.dies_at = world.now - 30
+    assert LivenessWatch().look(world.poll)[1].silence == "the engine last reported 30 s ago"
+
+
+@pytest.mark.parametrize("run", [None, RunReport("STOPPED", (), 5)])
+def test_what_has_never_run_or_was_stopped_in_order_is_not_watched(world: World, run: RunReport | None) -> None:
+    state = FlowState(run=run, claim=Claim("an engine", 1))
+    assert LivenessWatch().look(lambda: state)[1] == liveness.Liveness()
+    assert world.now == 1_000
