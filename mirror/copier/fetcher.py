@@ -133,6 +133,10 @@ class Fetcher:
         head = wire.fetch_head(frame)
         connection.throttle(head.throttle_ms)
         self.cluster.fetch_throttled_ms += head.throttle_ms
+        if head.throttle_ms:
+            self._sizes.throttled(self._sizes.total(self._limits.total_bytes))
+        else:
+            self._sizes.brought(len(frame))
         if head.error in codes.FETCH_SESSION_ERRORS:
             self._session.begin_anew()
             return frame, []

@@ -1,7 +1,9 @@
 """How many bytes to ask for in a fetch, learned from how answers arrive over one connection.
 
 On a long line a partition that has more to give is asked for more at once; on a narrow one answers are kept so small
-that they arrive within about a second.
+that they arrive within about a second. A broker throws away an answer that would go over a quota, and says for how long
+to be silent: the next is asked to be smaller, or one as large as the quota's whole window would never be sent while
+others read a little under the same quota.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ _SHORT_SECONDS = 0.005
 _LONGEST_ANSWER_SECONDS = 1.0
 # What nobody would ask for; the settings limit it further.
 _LARGEST_BYTES = 1 << 30
+# A broker sends a first batch whole however little is asked for.
+_LEAST_BYTES = 16 << 10
 
 
 class FetchSizes:
@@ -29,11 +33,26 @@ class FetchSizes:
     def __init__(self) -> None:
         """Begin with what does well on a short line."""
         self._total = FIRST_TOTAL_BYTES
+        # What the quotas seem to allow in one answer.
+        self._allowed = _LARGEST_BYTES
         self._by_partition: dict[TopicPartition, int] = {}
 
     def total(self, most_bytes: int) -> int:
         """Return how much one answer is to bring, ``most_bytes`` at most."""
-        return min(self._total, most_bytes)
+        return min(self._total, self.allowed(most_bytes))
+
+    def allowed(self, most_bytes: int) -> int:
+        """Return how much one answer may bring by the quotas, ``most_bytes`` at most."""
+        return min(self._allowed, most_bytes)
+
+    def throttled(self, asked_bytes: int) -> None:
+        """Take in that an answer was held back because of a quota, when so much was asked for."""
+        self._allowed = max(_LEAST_BYTES, self.allowed(asked_bytes) // 2)
+
+    def brought(self, total_bytes: int) -> None:
+        """Take in the size of an answer that no quota held back."""
+        if 2 * total_bytes > self._allowed:
+            self._allowed = min(2 * self._allowed, _LARGEST_BYTES)
 
     def of(self, partition: TopicPartition, most_bytes: int) -> int:
         """Return how much of a partition one answer is to bring, ``most_bytes`` at most."""

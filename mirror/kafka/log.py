@@ -47,7 +47,8 @@ class LogReader:
         self.high_watermark = -1
         # For how long the last answer asks for silence.
         self._throttle_ms = 0
-        self._asked: tuple[Connection, bool] | None = None
+        # The connection, whether only what is committed is wanted, and how many bytes.
+        self._asked: tuple[Connection, bool, int] | None = None
 
     @property
     def address(self) -> TopicPartition:
@@ -81,13 +82,14 @@ class LogReader:
             if the leader cannot be reached.
         """
         connection = self._channel.kept(self._channel.leader(self._partition), FETCH)
+        most_bytes = connection.sizes.allowed(most_bytes)
         request = wire.fetch_request(
             connection.next_correlation(),
             {self._partition: wire.FetchFrom(self.position, most_bytes)},
             wait_ms=wait_ms,
             read_committed=read_committed,
         )
-        self._asked = connection, read_committed
+        self._asked = connection, read_committed, most_bytes
         try:
             connection.send([request])
         except BaseException:
@@ -111,7 +113,7 @@ class LogReader:
         """
         if self._asked is None:
             raise ValueError("nothing was asked")
-        connection, read_committed = self._asked
+        connection, read_committed, most_bytes = self._asked
         found = []
         try:
             frame = connection.answer()
@@ -120,6 +122,10 @@ class LogReader:
             raise
         self._asked = None
         self._throttle_ms = wire.fetch_head(frame).throttle_ms
+        if self._throttle_ms:
+            connection.sizes.throttled(most_bytes)
+        else:
+            connection.sizes.brought(len(frame))
         try:
             for part in wire.parse_fetch(frame):
                 if part.error:

@@ -61,3 +61,29 @@ def test_a_partition_that_has_caught_up_goes_back() -> None:
 def test_settings_are_kept_to() -> None:
     sizes = FetchSizes()
     assert (sizes.total(1000), sizes.of(ORDERS, 10)) == (1000, 10)
+
+
+def test_an_answer_that_a_quota_holds_back_is_asked_for_smaller_until_one_comes() -> None:
+    """A broker drops it whole: one as large as the quota's window never comes while others read a little beside it."""
+    sizes, window = FetchSizes(), 100_000
+    asked = []
+    while sizes.total(LIMIT) > window:
+        asked.append(sizes.total(LIMIT))
+        sizes.throttled(asked[-1])
+    assert asked == sorted(asked, reverse=True)
+    assert sizes.total(LIMIT) > window // 2
+    for _ in range(20):
+        sizes.throttled(sizes.total(LIMIT))
+    assert sizes.total(LIMIT) == 16 << 10
+
+
+def test_after_a_quota_is_lifted_answers_grow_to_what_they_were() -> None:
+    sizes = FetchSizes()
+    for _ in range(8):
+        sizes.throttled(sizes.total(LIMIT))
+    small = sizes.total(LIMIT)
+    sizes.brought(small // 4)
+    assert sizes.total(LIMIT) == small, "there was no more"
+    for _ in range(20):
+        sizes.brought(sizes.total(LIMIT))
+    assert sizes.total(LIMIT) == FIRST_TOTAL_BYTES
