@@ -72,14 +72,14 @@ class LivenessWatch:
         known: list[FlowState] = []
 
         def look() -> Liveness | None:
-            asked_ms, asked_at = now_ms(), steady_seconds()
+            asked_ms, asked_at, is_watched = now_ms(), steady_seconds(), bool(known)
             try:
                 known[:] = [poll()]
             except KafkaProblem:
                 self._silence.unreadable()
                 self._looked_at = self._renewed_at = None
                 raise
-            return self._judge(known[0], asked_ms, asked_at)
+            return self._judge(known[0], asked_ms, asked_at, is_watched=is_watched)
 
         # It ends by the steady clock, however long a poll takes.
         found = wait_until(
@@ -88,8 +88,11 @@ class LivenessWatch:
         assert found is not None
         return known[0], found
 
-    def _judge(self, state: FlowState, asked_ms: int, asked_at: float) -> Liveness | None:
-        """Return whether the engine runs, None if that is not known yet."""
+    def _judge(self, state: FlowState, asked_ms: int, asked_at: float, *, is_watched: bool) -> Liveness | None:
+        """Return whether the engine runs, None if that is not known yet.
+
+        ``is_watched``: nothing but the reading itself was between this poll and the one before.
+        """
         run, claim = state.run, state.claim
         if run is None or run.state == "STOPPED":
             return Liveness()
@@ -100,9 +103,9 @@ class LivenessWatch:
             return Liveness() if is_in_step else Liveness(_silence(age_ms, None))
         read_at = steady_seconds()
         seen = claim.engine, claim.term, claim.renewals
-        since = self._looked_at
-        if self._seen not in (None, seen) and since is not None and 1000 * (read_at - since) <= SILENT_AFTER_MS:
-            self._renewed_at = read_at
+        is_followed = self._looked_at is not None and 1000 * (read_at - self._looked_at) <= SILENT_AFTER_MS
+        if self._seen not in (None, seen) and (is_watched or is_followed):
+            self._renewed_at = asked_at
         self._seen, self._looked_at = seen, read_at
         silent_seconds = self._silence.look(claim, asked_at, read_at)
         is_renewed = self._renewed_at is not None and 1000 * (asked_at - self._renewed_at) <= SILENT_AFTER_MS

@@ -50,6 +50,7 @@ class World:
     def poll(self) -> FlowState:
         """What is in the log when it is asked for; the answer comes later."""
         self.polls += 1
+        assert self.polls < 1_000, "it is watched for ever"
         renewals = int(min(self.now, self.dies_at) // 2)
         at_ms = int(1000 * (2 * renewals + 1_000_000 + self.off_seconds))
         self.now += self.reading_seconds
@@ -107,6 +108,12 @@ def test_an_engine_runs_although_it_takes_long_to_read_what_it_says(world: World
     world.reading_seconds = 90
     _, found = LivenessWatch().look(world.poll)
     assert (found.silence, world.polls) == (None, 1)
+
+
+def test_an_engine_whose_clock_is_off_runs_although_each_reading_takes_long(world: World) -> None:
+    world.reading_seconds, world.off_seconds = 90, -100
+    _, found = LivenessWatch().look(world.poll)
+    assert (found.silence, world.polls) == (None, 2)
 
 
 def test_an_engine_that_is_followed_is_silent_after_a_while_by_the_steady_clock(world: World) -> None:
