@@ -8,8 +8,9 @@ BIN := .venv/bin
 READY := .venv/.ready
 # More arguments for the command behind a verb: make test ARGS="-k checkpoint", make drill ARGS=--help
 ARGS ?=
-# Tests run in three processes, a file in one of them: on two cores they wait half of the time. Say TOGETHER= for one process.
-TOGETHER ?= -n 3 --dist loadfile --no-loadscope-reorder
+# Tests run in several processes (tests/cores.py), a file in one of them: on two cores in three, which wait half of the time. Say
+# TOGETHER= for one process.
+TOGETHER ?= -n auto --dist loadfile --no-loadscope-reorder
 # Set in many containers: each start would compile everything anew, the asserts of every test included.
 unexport PYTHONDONTWRITEBYTECODE
 # On a terminal uv shows bars; in a log there are the lines of this file.

@@ -13,6 +13,8 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from tests.cores import processes, usable_cores
+
 _HERE = Path(__file__).parent
 _ON_BROKERS = {_HERE / "brokers", _HERE / "interop"}
 _TOGETHER = "tests/interop"
@@ -35,6 +37,12 @@ class BySharedClusters(LoadFileScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> BySharedClusters:
     """Return who hands out the tests."""
     return BySharedClusters(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return in how many processes ``-n auto`` runs the tests: on half a core several only hold each other up."""
+    return processes(usable_cores())
 
 
 @pytest.hookimpl(wrapper=True)
