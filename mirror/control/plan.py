@@ -10,6 +10,7 @@ from typing import Any
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.acls import plan_acls, read_acls
 from mirror.control.flow_log import FlowLog
+from mirror.control.group_kinds import unmirrored_groups
 from mirror.control.quotas import QuotaAction, plan_quotas
 from mirror.control.routes import plan_routes
 from mirror.control.same_offsets import (
@@ -35,6 +36,7 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import ClusterError
 from mirror.kafka.users import client_quotas, scram_users
+from mirror.model.counts import named
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.state_record import data_transactional_id, state_topic
@@ -154,6 +156,7 @@ def plan_flow(
         messages = (
             *expected_problems(downstream, settings),
             *_transforms(upstream, settings),
+            *_groups(source, settings),
             *_rights(clusters[flow.target], settings),
         )
         offsets, notes = _offsets(upstream, downstream, settings, back, state)
@@ -216,14 +219,23 @@ def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, .
     messages = []
     for alias, names in settings.transforms.chosen(copies).items():
         if names:
-            more = f" and {len(names) - _NAMED_TOPICS} more" if len(names) > _NAMED_TOPICS else ""
-            messages.append(f"transform {alias} gets {', '.join(copies[each] for each in names[:_NAMED_TOPICS])}{more}")
+            messages.append(f"transform {alias} gets {named([copies[each] for each in names], _NAMED_TOPICS)}")
         elif copies:
             messages.append(
                 f"transform {alias} gets NO topic: its predicate holds for no name on {settings.flow.target}, "
                 f"which are like {next(iter(copies))}; records are copied as they are"
             )
     return tuple(messages)
+
+
+def _groups(source: Cluster, settings: FlowSettings) -> tuple[str, ...]:
+    """Say which groups the flow selects and does not mirror, for their kind."""
+    if not settings.emit_checkpoints:
+        return ()
+    try:
+        return unmirrored_groups(source.groups(), settings)
+    except ClusterError as problem:
+        return (f"whether all groups can be mirrored is not known: {problem}",)
 
 
 def _denied_markers(target: ClusterSettings, settings: FlowSettings) -> Rows:

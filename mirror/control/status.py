@@ -26,7 +26,7 @@ from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem,
 from mirror.kafka.topic_ids import differ
 from mirror.model.cliff import RETENTION_KEYS, Retention
 from mirror.model.copied import NO_TIME, Waiting
-from mirror.model.counts import counted
+from mirror.model.counts import counted, named
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
@@ -486,8 +486,7 @@ def _left(deselected: Collection[TopicPartition]) -> tuple[str, ...]:
     topics = sorted({each.topic for each in deselected})
     if not topics:
         return ()
-    named = ", ".join(topics[:_NAMED]) + (f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else "")
-    return (f"no longer selected, so not copied any more; the positions are kept: {named}",)
+    return (f"no longer selected, so not copied any more; the positions are kept: {named(topics, _NAMED)}",)
 
 
 @contextmanager
