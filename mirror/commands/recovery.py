@@ -307,7 +307,9 @@ def _print_readiness(found: Readiness, *, show_all: bool) -> None:
         out.print("To mend them:", style="bold")
         for number, each in enumerate(differences[:most], 1):
             # In one line, however narrow the terminal: commands are there to be copied.
-            out.print(f"  {number}. {each.mend}", markup=False, highlight=False, soft_wrap=True)
+            for place, line in enumerate(each.mend.splitlines()):
+                lead = f"  {number}. " if place == 0 else " " * len(f"  {number}. ")
+                out.print(f"{lead}{line}", markup=False, highlight=False, soft_wrap=True)
     style = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "bold yellow"}[found.verdict]
     out.print(Text.assemble("verdict ", (found.verdict.value, style)))
     out.print(found.closing(), markup=False, highlight=False)
