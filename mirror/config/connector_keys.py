@@ -16,6 +16,7 @@ from mirror.config.definition import (
     by_name,
     one_of,
     printable_name,
+    replicas,
     some_of,
     unique,
 )
@@ -128,11 +129,11 @@ SOURCE_KEYS: Final = by_name(
         ),
         Definition("emit.offset-syncs.enabled", Type.BOOLEAN, True, Importance.LOW),
         Definition("heartbeats.replication.enabled", Type.BOOLEAN, True, Importance.LOW),
-        Definition("offset-syncs.topic.replication.factor", Type.SHORT, 3, Importance.LOW),
+        Definition("offset-syncs.topic.replication.factor", Type.SHORT, 3, Importance.LOW, replicas),
         Definition("offset.lag.max", Type.LONG, 100, Importance.LOW),
         Definition("refresh.topics.enabled", Type.BOOLEAN, True, Importance.LOW),
         Definition("refresh.topics.interval.seconds", Type.LONG, 600, Importance.LOW),
-        Definition("replication.factor", Type.INT, 2, Importance.LOW),
+        Definition("replication.factor", Type.INT, 2, Importance.LOW, replicas),
         Definition("sync.topic.acls.enabled", Type.BOOLEAN, True, Importance.LOW),
         Definition("sync.topic.acls.interval.seconds", Type.LONG, 600, Importance.LOW),
         Definition("sync.topic.configs.enabled", Type.BOOLEAN, True, Importance.LOW),
@@ -143,7 +144,7 @@ SOURCE_KEYS: Final = by_name(
 )
 CHECKPOINT_KEYS: Final = by_name(
     (
-        Definition("checkpoints.topic.replication.factor", Type.SHORT, 3, Importance.LOW),
+        Definition("checkpoints.topic.replication.factor", Type.SHORT, 3, Importance.LOW, replicas),
         Definition("emit.checkpoints.enabled", Type.BOOLEAN, True, Importance.LOW),
         Definition("emit.checkpoints.interval.seconds", Type.LONG, 60, Importance.LOW),
         Definition(
@@ -165,7 +166,7 @@ _HEARTBEAT: Final = by_name(
     (
         Definition("emit.heartbeats.enabled", Type.BOOLEAN, True, Importance.LOW),
         Definition("emit.heartbeats.interval.seconds", Type.LONG, 1, Importance.LOW),
-        Definition("heartbeats.topic.replication.factor", Type.SHORT, 3, Importance.LOW),
+        Definition("heartbeats.topic.replication.factor", Type.SHORT, 3, Importance.LOW, replicas),
     )
 )
 

@@ -148,6 +148,11 @@ def between(least: float, most: float) -> Check:
     return lambda value: f"it must be from {least} to {most}" if value < least or value > most else None
 
 
+def replicas(value: int) -> str | None:
+    """Require a replication factor that a topic can be created with, or -1; Java takes any, and brokers refuse it."""
+    return None if value == -1 or 1 <= value < 2**15 else "it must be at least 1, or -1 for the default of the brokers"
+
+
 def one_of(*allowed: str, ignore_case: bool = False) -> Check:
     """Require one of these texts."""
     known = {text.upper() for text in allowed} if ignore_case else set(allowed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from mirror.config.connector_keys import CHECKPOINT_KEYS, SOURCE_KEYS
-from mirror.config.definition import REQUIRED, Definition, Importance, Type, at_least, by_name, one_of
+from mirror.config.definition import REQUIRED, Definition, Importance, Type, at_least, by_name, one_of, replicas
 from mirror.config.security_keys import SECURITY
 
 CLIENT_KEYS: Final = frozenset({"bootstrap.servers", *SECURITY})
@@ -57,7 +57,7 @@ WORKER: Final = by_name(
         Definition("offset.storage.topic", Type.STRING, REQUIRED, Importance.HIGH),
         Definition("config.storage.topic", Type.STRING, REQUIRED, Importance.HIGH),
         Definition("offset.storage.partitions", Type.INT, 25, Importance.LOW),
-        Definition("offset.storage.replication.factor", Type.SHORT, 3, Importance.LOW),
+        Definition("offset.storage.replication.factor", Type.SHORT, 3, Importance.LOW, replicas),
         Definition("offset.flush.interval.ms", Type.LONG, 60000, Importance.LOW),
         Definition(
             "exactly.once.source.support",

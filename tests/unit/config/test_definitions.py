@@ -8,6 +8,7 @@ import pytest
 
 from mirror.config.connector_keys import CONNECTORS, Connector
 from mirror.config.definition import BadValue, Definition, Importance, Type
+from mirror.config.definitions import WORKER
 from mirror.config.engine_keys import ENGINE
 
 
@@ -58,6 +59,27 @@ def test_a_value_is_trimmed_and_read_by_its_type(kind: Type, text: str, value: A
 def test_a_value_of_another_type_is_refused(kind: Type, text: str) -> None:
     with pytest.raises(BadValue):
         definition(kind).parse(text)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        CONNECTORS[Connector.SOURCE]["replication.factor"],
+        CONNECTORS[Connector.SOURCE]["offset-syncs.topic.replication.factor"],
+        CONNECTORS[Connector.CHECKPOINT]["checkpoints.topic.replication.factor"],
+        CONNECTORS[Connector.HEARTBEAT]["heartbeats.topic.replication.factor"],
+        WORKER["offset.storage.replication.factor"],
+    ],
+    ids=lambda each: each.name,
+)
+def test_a_replication_factor_is_one_that_a_topic_can_have_or_the_default_of_the_brokers(found: Definition) -> None:
+    """CFG-030: brokers refuse the others, and nothing was copied."""
+    assert [found.parse(text) for text in ("-1", "1", "32767")] == [-1, 1, 32767]
+    for text in ("0", "-3"):
+        with pytest.raises(BadValue, match="it must be at least 1, or -1 for the default of the brokers"):
+            found.parse(text)
+    with pytest.raises(BadValue):
+        found.parse("32768")
 
 
 @pytest.mark.parametrize(
