@@ -50,6 +50,7 @@ from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.recovery.step_facts import named
 from mirror.signals import sigterm_interrupts
 from mirror.tables import MOST_ROWS, print_rows
+from mirror.terminal import Remark
 
 _LIMITS = ReadLimits()
 
@@ -319,7 +320,7 @@ def _print_rehearsal_plan(plan: RehearsalPlan) -> None:
     for right in plan.rights:
         out.print(f"  needs {right}", markup=False, style="dim")
     for note in (*plan.notes, *plan.unknown_positions):
-        out.print(f"  note: {note}", markup=False, style="dim")
+        out.print(Remark(f"note: {note}", "dim"))
     title = f"Rehearsal {plan.stamp} of {plan.settings.flow}, positions from the {plan.taken_from}: forecast"
     print_table(title, rehearsal_rows.plan_table(plan))
 
