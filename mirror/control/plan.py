@@ -45,10 +45,6 @@ from mirror.same_offsets.chain import markers_transactional_id
 Rows = list[dict[str, str]]
 
 _NAMED_TOPICS = 5
-_HEARTBEATS_ALONE = (
-    "not enabled in the file: nothing is copied; as in MirrorMaker it has heartbeats, unless "
-    "emit.heartbeats.enabled = false"
-)
 # No flow has as many tasks, nor has given up as many transactional ids.
 _UNUSED_TASK = 1_000_000
 
@@ -150,7 +146,7 @@ def plan_flow(
             for row in without_refused(plan, cluster).rows()
         ]
         if not settings.enabled:
-            return FlowPlan(flow, topics, [], [], [], (_HEARTBEATS_ALONE,), enabled=False)
+            return FlowPlan(flow, topics, [], [], [], (_heartbeats_alone(settings),), enabled=False)
         state = _state(target, clusters[flow.target], settings)
         topics += _routes(upstream, downstream, settings, state)
         messages = (
@@ -168,6 +164,15 @@ def plan_flow(
         acls, notes = _acls(source, target, settings, state)
         quotas, users = _quotas(source, target, settings, state), _users(source, target, settings)
         return FlowPlan(flow, topics, acls, quotas, users, (*messages, *notes), offsets=offsets)
+
+
+def _heartbeats_alone(settings: FlowSettings) -> str:
+    """Say what there is of a flow that the file does not enable (HB-02)."""
+    flow = settings.flow
+    return (
+        f"{flow}.enabled is not true, so no topic is copied; as in MirrorMaker an engine writes heartbeats of the flow "
+        f"to {settings.heartbeats_topic} on {flow.target} all the same, unless {flow}.emit.heartbeats.enabled = false"
+    )
 
 
 def _routes(upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSettings, state: FlowState) -> Rows:
