@@ -60,4 +60,4 @@ def is_typed(word: str, consequence: str, seconds: float) -> bool:
 def limit_message(seconds: float, then: str) -> str:
     """Return, for the person who is asked, how long an answer is waited for, and what happens without one."""
     time = f"{seconds / 60:g} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} s"
-    return f"(No answer within {time} is a no: {then}.)"
+    return f"(no answer within {time} is a no: {then})"

@@ -46,6 +46,7 @@ from mirror.recovery.pause import pause as pause_flow
 from mirror.recovery.pause import resume as resume_flow
 from mirror.recovery.sentinel import Watched
 from mirror.tables import MOST_ROWS
+from mirror.terminal import Remark
 
 _MOST_NAMED = 10
 
@@ -317,7 +318,7 @@ def _print_fence_plan(plan: FencePlan) -> None:
     for topic, why in list(plan.left_open.items())[:_MOST_NAMED]:
         out.print(f"  not fenced: {topic}: {why}", markup=False, style="dim")
     for warning in plan.warnings:
-        out.print(f"  note: {warning}", markup=False)
+        out.print(Remark(f"note: {warning}"))
     for each in plan.open_to:
         out.print(f"  it does not stop {each}", markup=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import typer
@@ -25,7 +26,8 @@ def consent(file: Path, question: str, *, yes: bool) -> None:
     """
     if not yes:
         _require_terminal(file)
-        _require(yes_or_no(f"{question} {limit_message(ANSWER_SECONDS, NOTHING_DONE)}", ANSWER_SECONDS) is True)
+        limited = f"{question} {limit_message(ANSWER_SECONDS, NOTHING_DONE)}"
+        _require(lambda: yes_or_no(limited, ANSWER_SECONDS) is True)
 
 
 def consent_typed(file: Path, consequence: str, word: str, *, yes: bool) -> None:
@@ -35,7 +37,7 @@ def consent_typed(file: Path, consequence: str, word: str, *, yes: bool) -> None
     """
     if not yes:
         _require_terminal(file)
-        _require(is_typed(word, consequence, ANSWER_SECONDS))
+        _require(lambda: is_typed(word, consequence, ANSWER_SECONDS))
 
 
 def _require_terminal(file: Path) -> None:
@@ -43,7 +45,12 @@ def _require_terminal(file: Path) -> None:
         raise ConfigError(file, None, "--yes", "there is no terminal to ask on; say --yes, or --dry-run for the plan")
 
 
-def _require(is_agreed: bool) -> None:
-    if not is_agreed:
-        typer.echo("Nothing was changed.", err=True)
-        raise typer.Exit(_NOT_AGREED)
+def _require(is_agreed: Callable[[], bool]) -> None:
+    try:
+        if is_agreed():
+            return
+    except typer.Abort:
+        # Ctrl-C, or the end of the input: the prompt's line is still open.
+        typer.echo(err=True)
+    typer.echo("Nothing was changed.", err=True)
+    raise typer.Exit(_NOT_AGREED)

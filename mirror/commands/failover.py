@@ -35,6 +35,7 @@ from mirror.recovery.run import FAILBACK
 from mirror.recovery.step_facts import named, position_rows, positions_of
 from mirror.recovery.steps import Result, StepResult
 from mirror.tables import print_rows
+from mirror.terminal import Remark
 from mirror.waiting import watched
 
 PASSED, NOT_PASSED = 0, 1
@@ -160,11 +161,11 @@ class _Session:
             if isinstance(plan, FailoverPlan)
             else (plan.stranded, f"stranded on {self.flow.source}")
         )
-        out.print(f"  {what}: {lost}", markup=False, highlight=False)
+        out.print(Remark(f"{what}: {lost}"))
         for note in plan.notes:
-            out.print(f"  note: {note}", markup=False, style="dim")
+            out.print(Remark(f"note: {note}", "dim"))
         for number, step in enumerate(plan.steps, 1):
-            out.print(f"  {number:>2}. {step.name}: {step.doing}", markup=False, highlight=False)
+            out.print(Remark(f"{number:>2}. {step.name}: {step.doing}"))
         if plan.moves is not None:
             if plan.moves.positions:
                 print_rows(out, "Where groups go on, as things stand", self.planned.group_rows())

@@ -344,6 +344,10 @@ def _print_gaps(found: Sequence[GapEntry], *, was_acknowledged: bool) -> None:
 
 def _print_verification(title: str, found: dict[str, Any]) -> None:
     partitions = found["partitions"]
+    if not partitions:
+        because = f": {found['nothing']}" if found["nothing"] else ""
+        out.print(f"{title}: nothing was compared{because}", markup=False, highlight=False, soft_wrap=True)
+        return
     # What is zero everywhere would only take room; that nothing differs is what the verdict says.
     shown = [name for name in _VERIFIED_COUNTS if any(each[name] != 0 for each in partitions)]
     print_table(

@@ -50,6 +50,7 @@ from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.recovery.step_facts import named
 from mirror.signals import sigterm_interrupts
 from mirror.tables import MOST_ROWS, print_rows
+from mirror.terminal import Remark
 
 _LIMITS = ReadLimits()
 
@@ -307,7 +308,9 @@ def _print_readiness(found: Readiness, *, show_all: bool) -> None:
         out.print("To mend them:", style="bold")
         for number, each in enumerate(differences[:most], 1):
             # In one line, however narrow the terminal: commands are there to be copied.
-            out.print(f"  {number}. {each.mend}", markup=False, highlight=False, soft_wrap=True)
+            for place, line in enumerate(each.mend.splitlines()):
+                lead = f"  {number}. " if place == 0 else " " * len(f"  {number}. ")
+                out.print(f"{lead}{line}", markup=False, highlight=False, soft_wrap=True)
     style = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "bold yellow"}[found.verdict]
     out.print(Text.assemble("verdict ", (found.verdict.value, style)))
     out.print(found.closing(), markup=False, highlight=False)
@@ -317,7 +320,7 @@ def _print_rehearsal_plan(plan: RehearsalPlan) -> None:
     for right in plan.rights:
         out.print(f"  needs {right}", markup=False, style="dim")
     for note in (*plan.notes, *plan.unknown_positions):
-        out.print(f"  note: {note}", markup=False, style="dim")
+        out.print(Remark(f"note: {note}", "dim"))
     title = f"Rehearsal {plan.stamp} of {plan.settings.flow}, positions from the {plan.taken_from}: forecast"
     print_table(title, rehearsal_rows.plan_table(plan))
 

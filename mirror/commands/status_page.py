@@ -155,6 +155,7 @@ def partition_row(each: PartitionStatus) -> Mapping[str, Any]:
     """Return the row of one partition."""
     troubles = (["paused"] if each.is_paused else []) + (["stopped"] if each.stopped is not None else [])
     troubles += [f"{each.gaps} gap{'s' if each.gaps > 1 else ''}"] if each.gaps else []
+    troubles += [each.unanswered] if each.unanswered else []
     return {
         "partition": f"{each.topic}-{each.partition}",
         "lag in records": each.lag_records,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import regex
 
+from mirror.config import first_position
 from mirror.config.connector_keys import CONNECTOR_KEYS
 from mirror.config.definitions import MIRROR_MAKER, OLD_EXCLUDES, RETENTION
 from mirror.config.engine_keys import ENGINE
@@ -64,6 +65,8 @@ def ignored_keys(config: MirrorMakerConfig) -> dict[str, str]:
                 f"has no effect, as in MirrorMaker 2 since 4.0; write {_OLD_NAMES[name]}, or set "
                 f"{_GENERATION} = {Generation.V3_9.value}"
             )
+        elif _is_duration(config, key):
+            message = "counts as earliest here: a partition without a position begins at its start"
         elif name in _GONE:
             message = "has no effect, as in MirrorMaker 2 since 4.0; remove it"
         elif flow is not None:
@@ -94,6 +97,12 @@ def _of_a_flow(config: MirrorMakerConfig, flow: Flow, name: str) -> str | None:
     if consumer and wins in values and values[wins] != values[f"{flow}.{name}"]:
         return f"loses to {wins}, as in MirrorMaker 2; to win write {flow}.source.{name}"
     return None
+
+
+def _is_duration(config: MirrorMakerConfig, key: str) -> bool:
+    """Whether it says that a consumer begins some time before now, which is not done here."""
+    is_of_a_consumer = key.endswith(f"consumer.{first_position.KEY}")
+    return is_of_a_consumer and config.resolved[key].strip().startswith(first_position.BY_DURATION)
 
 
 def _owner(key: str, flows: list[Flow]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mirror.config import first_position
 from mirror.config.clients import ConnectorClients, cluster_admin, data_producer, transactional_ids
 from mirror.config.connector_keys import CONNECTORS, Connector
 from mirror.config.definition import BadValue, Definition
@@ -164,7 +165,11 @@ def flow_settings(
     retention = _Keys(config, RETENTION, config.engine(flow), flow)
     exactly_once = bool(worker.get("exactly.once.source.support").lower() == "enabled")
     clients = _clients(source, checkpoint, heartbeat)
-    clients = replace(clients, data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once))
+    clients = replace(
+        clients,
+        source_consumer=_with_first_position(config, flow, clients.source_consumer),
+        data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once),
+    )
     policy, aliases, location = _policy(source, engine.generation), _aliases(source), source.get(_SYNCS_LOCATION)
     return FlowSettings(
         flow=flow,
@@ -264,10 +269,22 @@ def _fetch_limits(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, 
     try:
         return fetch_limits(consumer)
     except BadFetchLimit as problem:
-        prefixes = (f"{flow}.consumer.", f"{flow}.source.consumer.", f"{flow.source}.consumer.")
-        forms = [f"{prefix}{problem.name}" for prefix in prefixes]
-        key = next((form for form in forms if form in config.resolved), f"{flow.source}.consumer.{problem.name}")
-        raise config.file.error(key, str(problem)) from problem
+        raise config.file.error(_consumer_key(config, flow, problem.name), str(problem)) from problem
+
+
+def _with_first_position(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> dict[str, str]:
+    """Return the consumer's properties with the place where it begins a partition as Java reads it."""
+    try:
+        return {**consumer, first_position.KEY: first_position.checked(consumer[first_position.KEY])}
+    except BadValue as problem:
+        raise config.file.error(_consumer_key(config, flow, first_position.KEY), str(problem)) from problem
+
+
+def _consumer_key(config: MirrorMakerConfig, flow: Flow, name: str) -> str:
+    """Return the key of the file that gives the consumer of the source a property."""
+    owners = (f"{flow}.source", flow.source, flow)
+    forms = [f"{owner}.consumer.{name}" for owner in owners]
+    return next((form for form in forms if form in config.resolved), f"{flow.source}.consumer.{name}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from mirror.config.settings import FlowSettings
+from mirror.control.group_kinds import unmirrored_groups
 from mirror.control.group_translator import ReadTranslator
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.control.unknown_positions import unknown_positions
@@ -186,6 +187,7 @@ class CheckpointsTick:
         self._copies = copies
         self._record = record
         self._groups: tuple[str, ...] | None = None
+        self._unmirrored: tuple[str, ...] = ()
         self.latest: Checkpoints = {}
         self.decisions: tuple[CheckpointDecision, ...] = ()
 
@@ -204,7 +206,8 @@ class CheckpointsTick:
 
     def tick(self) -> TickReport:
         """Run one round; groups that cannot be read are problems, the others get their checkpoints."""
-        return run_tick(f"checkpoints {self._settings.flow}", self._clock, self._round)
+        report = run_tick(f"checkpoints {self._settings.flow}", self._clock, self._round)
+        return replace(report, notes=self._unmirrored)
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
         # Read each round, not only at the start: a Java MirrorMaker that ran meanwhile has written here too.
@@ -261,6 +264,7 @@ class CheckpointsTick:
             for listing in listed
             if listing.is_consumer_group and self._settings.group_filter.matches(listing.group)
         )
+        self._unmirrored = unmirrored_groups(listed, self._settings)
         return self._groups, ()
 
 

@@ -10,7 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from mirror.kafka.log import LogTail
 from mirror.kafka.problems import LeaderUnknown
@@ -94,6 +94,16 @@ class FlowLog:
             if it does not tell.
         """
         return self._tail.exists()
+
+    def leaderless(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Ask the cluster which of these partitions that it has are led by nobody.
+
+        Raises
+        ------
+        ConnectionFailed
+            if no broker can be reached.
+        """
+        return self._tail.leaderless(partitions)
 
     @property
     def position(self) -> int:

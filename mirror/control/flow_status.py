@@ -49,6 +49,8 @@ class PartitionStatus:
         why it is stopped, None while it is not.
     is_paused
         whether somebody has paused its topic.
+    unanswered
+        why it cannot be asked about or copied now, by the name of the cluster (``no leader on east``); None if it can.
     deleted_in_seconds
         how long the source still keeps the oldest record to be copied, at the rate at which the log grows; None if
         there is none, it is kept without end, or that is not known.
@@ -65,6 +67,7 @@ class PartitionStatus:
     gaps: int = 0
     stopped: str | None = None
     is_paused: bool = False
+    unanswered: str | None = None
     deleted_in_seconds: float | None = None
 
     def is_near_cliff(self, limit_seconds: float) -> bool:
@@ -87,10 +90,11 @@ def nearest_cliff(partitions: Iterable[PartitionStatus], limit_seconds: float) -
 
 
 def worst_first(partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
-    """Return partitions in the order in which they need somebody: stopped, with gaps, lag not known, lag."""
+    """Return partitions in the order in which they need somebody: stopped, with gaps, no answer, lag not known, lag."""
 
-    def need(each: PartitionStatus) -> tuple[bool, bool, bool, int]:
-        return each.stopped is None, not each.gaps, each.lag_records is not None, -(each.lag_records or 0)
+    def need(each: PartitionStatus) -> tuple[bool, bool, bool, bool, int]:
+        lag = each.lag_records
+        return each.stopped is None, not each.gaps, not each.unanswered, lag is not None, -(lag or 0)
 
     return sorted(partitions, key=lambda each: (*need(each), each.topic, each.partition))
 

@@ -10,6 +10,7 @@ from typing import Any
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.acls import plan_acls, read_acls
 from mirror.control.flow_log import FlowLog
+from mirror.control.group_kinds import unmirrored_groups
 from mirror.control.quotas import QuotaAction, plan_quotas
 from mirror.control.routes import plan_routes
 from mirror.control.same_offsets import (
@@ -35,6 +36,7 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import ClusterError
 from mirror.kafka.users import client_quotas, scram_users
+from mirror.model.counts import named
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.state_record import data_transactional_id, state_topic
@@ -43,10 +45,6 @@ from mirror.same_offsets.chain import markers_transactional_id
 Rows = list[dict[str, str]]
 
 _NAMED_TOPICS = 5
-_HEARTBEATS_ALONE = (
-    "not enabled in the file: nothing is copied; as in MirrorMaker it has heartbeats, unless "
-    "emit.heartbeats.enabled = false"
-)
 # No flow has as many tasks, nor has given up as many transactional ids.
 _UNUSED_TASK = 1_000_000
 
@@ -148,12 +146,13 @@ def plan_flow(
             for row in without_refused(plan, cluster).rows()
         ]
         if not settings.enabled:
-            return FlowPlan(flow, topics, [], [], [], (_HEARTBEATS_ALONE,), enabled=False)
+            return FlowPlan(flow, topics, [], [], [], (_heartbeats_alone(settings),), enabled=False)
         state = _state(target, clusters[flow.target], settings)
         topics += _routes(upstream, downstream, settings, state)
         messages = (
             *expected_problems(downstream, settings),
             *_transforms(upstream, settings),
+            *_groups(source, settings),
             *_rights(clusters[flow.target], settings),
         )
         offsets, notes = _offsets(upstream, downstream, settings, back, state)
@@ -165,6 +164,15 @@ def plan_flow(
         acls, notes = _acls(source, target, settings, state)
         quotas, users = _quotas(source, target, settings, state), _users(source, target, settings)
         return FlowPlan(flow, topics, acls, quotas, users, (*messages, *notes), offsets=offsets)
+
+
+def _heartbeats_alone(settings: FlowSettings) -> str:
+    """Say what there is of a flow that the file does not enable (HB-02)."""
+    flow = settings.flow
+    return (
+        f"{flow}.enabled is not true, so no topic is copied; as in MirrorMaker an engine writes heartbeats of the flow "
+        f"to {settings.heartbeats_topic} on {flow.target} all the same, unless {flow}.emit.heartbeats.enabled = false"
+    )
 
 
 def _routes(upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSettings, state: FlowState) -> Rows:
@@ -216,14 +224,23 @@ def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, .
     messages = []
     for alias, names in settings.transforms.chosen(copies).items():
         if names:
-            more = f" and {len(names) - _NAMED_TOPICS} more" if len(names) > _NAMED_TOPICS else ""
-            messages.append(f"transform {alias} gets {', '.join(copies[each] for each in names[:_NAMED_TOPICS])}{more}")
+            messages.append(f"transform {alias} gets {named([copies[each] for each in names], _NAMED_TOPICS)}")
         elif copies:
             messages.append(
                 f"transform {alias} gets NO topic: its predicate holds for no name on {settings.flow.target}, "
                 f"which are like {next(iter(copies))}; records are copied as they are"
             )
     return tuple(messages)
+
+
+def _groups(source: Cluster, settings: FlowSettings) -> tuple[str, ...]:
+    """Say which groups the flow selects and does not mirror, for their kind."""
+    if not settings.emit_checkpoints:
+        return ()
+    try:
+        return unmirrored_groups(source.groups(), settings)
+    except ClusterError as problem:
+        return (f"whether all groups can be mirrored is not known: {problem}",)
 
 
 def _denied_markers(target: ClusterSettings, settings: FlowSettings) -> Rows:

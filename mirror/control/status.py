@@ -23,11 +23,11 @@ from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, topic_settings
 from mirror.kafka.codes import OFFSET_OUT_OF_RANGE
 from mirror.kafka.log import LogReader
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, LeaderAway, RequestFailed
 from mirror.kafka.topic_ids import differ
 from mirror.model.cliff import RETENTION_KEYS, Retention
 from mirror.model.copied import NO_TIME, Waiting
-from mirror.model.counts import counted
+from mirror.model.counts import counted, named
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
@@ -156,19 +156,30 @@ class FlowObserver:
         deselected = tuple(sorted(source for source in state.positions if not selected[source.topic]))
         positions = {source: each for source, each in sorted(state.positions.items()) if selected[source.topic]}
         try:
+            leaderless = self._leaderless_copies(positions)
+        except KafkaProblem as problem:
+            self._forget_target()
+            return FlowStatus(flow, "FAILED", (str(problem),), ())
+        untold: tuple[str, ...] = ()
+        try:
             partitions, notes, untold = self._partitions(positions)
-            # What the engine has told of a partition is not told twice.
-            told = state.run.reasons if state.run is not None else ()
-            trouble += shortened([each for each in untold if not any(reason.endswith(f": {each}") for reason in told)])
         except KafkaProblem as problem:
             self._forget_source()
             trouble += _beside(state.run, flow, str(problem))
             partitions = tuple(_unknown_lag(source, position) for source, position in positions.items())
+        untold += tuple(f"{flow.target}: {copy} has no leader" for copy in leaderless.values())
+        # What the engine has told of a partition is not told twice.
+        told = state.run.reasons if state.run is not None else ()
+        trouble += shortened([each for each in untold if not any(reason.endswith(f": {each}") for reason in told)])
         gaps_of = Counter(gap.source for gap in state.open_gaps)
         stopped = state.stopped
         partitions = tuple(
             replace(
-                each, gaps=gaps_of[source], stopped=stopped.get(source), is_paused=state.pauses.is_paused(source.topic)
+                each,
+                gaps=gaps_of[source],
+                stopped=stopped.get(source),
+                is_paused=state.pauses.is_paused(source.topic),
+                unanswered=_joined(each.unanswered, f"no leader on {flow.target}" if source in leaderless else None),
             )
             for each in partitions
             for source in (TopicPartition(each.topic, each.partition),)
@@ -281,9 +292,22 @@ class FlowObserver:
                 )
             )
         untold = {source: problem for source, problem in ends.problems.items() if source not in gone}
-        found += [_unknown_lag(source, positions[source], ends.get(source)) for source in (*untold, *recreated)]
+        found += [_unknown_lag(source, positions[source], ends[source]) for source in recreated]
+        found += [
+            replace(_unknown_lag(source, positions[source]), unanswered=_few_words(channel.alias, problem))
+            for source, problem in untold.items()
+        ]
         found.sort(key=lambda each: (each.topic, each.partition))
         return tuple(found), self._left_copies(positions, gone), tuple(map(str, untold.values()))
+
+    def _leaderless_copies(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, TopicPartition]:
+        """Return of which partitions the copies have no leader, with these copies."""
+        copies = {
+            source: TopicPartition(each.target or self._settings.copy_of(source.topic), source.partition)
+            for source, each in positions.items()
+        }
+        leaderless = self._log.leaderless(copies.values()) if self._log is not None and copies else frozenset()
+        return {source: copy for source, copy in copies.items() if copy in leaderless}
 
     def _left_copies(
         self, positions: Mapping[TopicPartition, Position], gone: Collection[TopicPartition]
@@ -375,6 +399,17 @@ def _unknown_lag(source: TopicPartition, position: Position, end: int | None = N
     return PartitionStatus(*source, position.upstream, end, position.downstream, None, None, position.left_out)
 
 
+def _few_words(alias: str, problem: RequestFailed) -> str:
+    """Say in a column why a cluster does not tell of a partition."""
+    if isinstance(problem, BrokerRefused):
+        return f"{problem.error.__name__} on {alias}"
+    return f"leader on {alias} away" if isinstance(problem, LeaderAway) else f"no leader on {alias}"
+
+
+def _joined(*words: str | None) -> str | None:
+    return ", ".join(filter(None, words)) or None
+
+
 def _age(record: Waiting) -> float | None:
     """Return the age of a record in seconds; None if it bears no time.
 
@@ -447,8 +482,7 @@ def _left(deselected: Collection[TopicPartition]) -> tuple[str, ...]:
     topics = sorted({each.topic for each in deselected})
     if not topics:
         return ()
-    named = ", ".join(topics[:_NAMED]) + (f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else "")
-    return (f"no longer selected, so not copied any more; the positions are kept: {named}",)
+    return (f"no longer selected, so not copied any more; the positions are kept: {named(topics, _NAMED)}",)
 
 
 @contextmanager

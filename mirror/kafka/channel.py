@@ -33,7 +33,7 @@ from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import Connections, EventLoop, diagnosed, explained, in_words, is_refusal
 from mirror.kafka.connection import Connection, framed
 from mirror.kafka.metadata import Metadata, metadata_request
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown, RequestFailed
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderAway, LeaderUnknown, RequestFailed
 from mirror.kafka.security import arguments_of
 from mirror.kafka.versions import INIT_PRODUCER_ID, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Versions
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
@@ -152,6 +152,21 @@ class Channel:
             each
             for each in partitions
             if each.topic not in there or each.partition >= self._metadata.partition_count(each.topic)
+        )
+
+    def leaderless(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Ask the cluster which of the partitions that it has are led by nobody.
+
+        Raises
+        ------
+        ConnectionFailed
+            if no broker can be reached.
+        """
+        self.refresh({each.topic for each in partitions})
+        return frozenset(
+            each
+            for each in partitions
+            if each.partition < self._metadata.partition_count(each.topic) and self._metadata.leader(each) is None
         )
 
     def learn_leaders(self, partitions: Iterable[TopicPartition]) -> None:
@@ -274,9 +289,7 @@ class Channel:
             except ConnectionFailed as failure:
                 failures.append(failure)
                 self.forget_leaders({partition.topic for partition in led})
-                found.problems |= {
-                    each: LeaderUnknown(f"{self.alias}: the leader of {each}: {failure}") for each in led
-                }
+                found.problems |= {each: LeaderAway(f"{self.alias}: the leader of {each}: {failure}") for each in led}
                 continue
             for partition, code, answer in answers:
                 if code:

@@ -489,6 +489,16 @@ class LogTail:
         """
         return self._channel.has_topic(self._topic)
 
+    def leaderless(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Ask the cluster which of these partitions, of any topic that it has, are led by nobody.
+
+        Raises
+        ------
+        ConnectionFailed
+            if no broker can be reached.
+        """
+        return self._channel.leaderless(partitions)
+
     def close(self) -> None:
         """Close the connections."""
         self._lazy.close()

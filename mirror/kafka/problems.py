@@ -4,6 +4,7 @@
         ConnectionFailed            a broker or cluster that is not reached, or lets nobody in (``is_refusal``)
         RequestFailed               one thing that a cluster which answers was asked about
             LeaderUnknown           a partition that nobody leads
+                LeaderAway          a partition whose leader is not reached
             BrokerRefused           an error code; rights that are lacking are ``is_denied``
             FetchFailed             an error code for a whole fetch (`mirror.kafka.wire`)
         ClusterError                a request of :class:`~mirror.kafka.cluster.Cluster` as a whole
@@ -51,6 +52,10 @@ class RequestFailed(KafkaProblem):
 
 class LeaderUnknown(RequestFailed):
     """A partition has no leader now, or does not exist."""
+
+
+class LeaderAway(LeaderUnknown):
+    """The leader that the cluster names of a partition is not reached; perhaps another one is elected."""
 
 
 class BrokerRefused(RequestFailed):

@@ -129,7 +129,8 @@ def _end_runs(runs: list[Path]) -> None:
     held = {path: holder.holder_of(path) for path in runs}
     for path, found in held.items():
         if found is None:
-            print(f"{path}: nothing of this run goes on", file=sys.stderr)
+            told = "nothing of this run goes on" if path.is_dir() else "there is no such run"
+            print(f"{path}: {told}; mirror lab status lists the runs that go on", file=sys.stderr)
     if None in held.values():
         raise typer.Exit(_BAD_USAGE)
     for path in runs:

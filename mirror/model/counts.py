@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, of which ``noun`` is the singular; the plural has an s."""
@@ -11,3 +13,9 @@ def counted(number: int, noun: str) -> str:
 def are(number: int) -> str:
     """Return the verb for so many things."""
     return "is" if number == 1 else "are"
+
+
+def named(names: Sequence[str], most: int) -> str:
+    """Return at most so many of some names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -88,4 +88,7 @@ def describe(translation: Translation) -> str:
         case NotMirrored():
             return "no record of this partition has been mirrored"
         case NothingRead(position, _):
-            return f"nothing was read since it was put at {position} from the target: its position there counts"
+            return (
+                f"the group has read nothing on the source since the flow back put it at {position} there: it goes on "
+                "where it stands on the target"
+            )

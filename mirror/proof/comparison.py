@@ -207,6 +207,8 @@ class Equivalence:
     uncopied
         how many offsets the source had behind what was compared, of the partitions of which it had any: they were not
         copied yet. Those that the verdict has to do without are left out by name instead.
+    nothing
+        why there was nothing to compare, if ``left_out`` does not tell.
     """
 
     partitions: tuple[PartitionEquivalence, ...]
@@ -214,6 +216,7 @@ class Equivalence:
     cpu_seconds: float = 0.0
     left_out: tuple[LeftOut, ...] = ()
     uncopied: Mapping[TopicPartition, int] = field(default_factory=dict)
+    nothing: str | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -252,6 +255,7 @@ class Equivalence:
                 "mb_per_second": round(self.mb_per_second, 1),
             },
             "partitions": [pair.as_json() for pair in self.partitions],
+            "nothing": self.nothing,
             "left_out": [each.as_json() for each in self.left_out],
             "uncopied": [
                 {"topic": source.topic, "partition": source.partition, "offsets": offsets}

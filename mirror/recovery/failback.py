@@ -146,7 +146,6 @@ def look_home(
         *_made_anew_messages(move, forward, anew - before),
         f"{forward.flow} stays paused until the applications are home; then both flows copy",
         *by_hand_of(forward.flow, record),
-        *unsure,
         *(
             f"nobody can tell whether {forward.flow.source} still has what was copied of {each}"
             for each in found.unknown_messages()

@@ -177,7 +177,7 @@ def _looked_ahead(
     if mode is Mode.PLANNED and refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, copied)
     unsure = move.unsure(moves, copied) if moves is not None else []
-    notes = (*notes_of(move, back), *by_hand_of(move.flow, copied), *unsure)
+    notes = (*notes_of(move, back), *by_hand_of(move.flow, copied))
     if moves is not None and moves.unseen:
         notes += (unseen_groups_message(moves, move.flow),)
     if moves is not None:

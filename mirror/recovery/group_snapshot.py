@@ -74,7 +74,8 @@ class GroupSnapshot:
         try:
             write_new(path, json.dumps(content, indent=2) + "\n")
         except OSError as error:
-            raise ConfigError(path, None, None, f"the positions before cannot be saved here: {error}") from None
+            message = f"the positions before cannot be saved here: {error.strerror}"
+            raise ConfigError(path, None, None, message) from None
 
     def of_groups(self, pattern: str) -> GroupSnapshot:
         """Return what it holds of the groups whose whole id matches ``pattern``."""
@@ -93,7 +94,8 @@ class GroupSnapshot:
         try:
             content = read_json(path)
         except (OSError, FactError) as error:
-            raise ConfigError(path, None, None, f"is no snapshot of groups that can be read: {error}") from None
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError(path, None, None, f"is no snapshot of groups that can be read: {why}") from None
         kind, version, digest = (content.values.get(key) for key in ("kind", "version", "digest"))
         if kind != _KIND:
             raise ConfigError(path, None, None, "is no snapshot of groups")

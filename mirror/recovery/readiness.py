@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mirror.model.counts import counted
+from mirror.model.counts import counted, named
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
 from mirror.recovery.differences import Difference, Impact, Rule
@@ -168,27 +168,29 @@ def worst_first(differences: Iterable[Difference]) -> list[Difference]:
 
 
 def summed_up(differences: Sequence[Difference]) -> list[Difference]:
-    """Return one difference for all that one rule says in the same words, with the first places and how many more."""
+    """Return one difference for all that one rule says in the same words: the first places and mends, how many more."""
     kinds: dict[tuple[str, Impact, str], list[Difference]] = {}
     for each in differences:
         kinds.setdefault((each.rule, each.impact, each.what), []).append(each)
     return [_summed_up(each) for each in kinds.values()]
 
 
-_NAMED = 3
+_NAMED = 5
 
 
 def _summed_up(alike: Sequence[Difference]) -> Difference:
     first = alike[0]
     if len(alike) == 1:
         return first
-    more = f" and {len(alike) - _NAMED:,} more" if len(alike) > _NAMED else ""
+    # A line each: commands are there to be copied.
+    mends = list(dict.fromkeys(each.mend for each in alike))
+    more = [f"and {len(mends) - _NAMED:,} more alike: --all names them"] if len(mends) > _NAMED else []
     return replace(
         first,
-        where=", ".join(each.where for each in alike[:_NAMED]) + more,
+        where=named([each.where for each in alike], _NAMED),
         source=_in_common([each.source for each in alike]),
         target=_in_common([each.target for each in alike]),
-        mend=first.mend if len({each.mend for each in alike}) == 1 else f"for the first: {first.mend}",
+        mend="\n".join([*mends[:_NAMED], *more]),
     )
 
 

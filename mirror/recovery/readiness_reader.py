@@ -29,7 +29,7 @@ from mirror.kafka.log import LogTail
 from mirror.kafka.problems import ClusterError, KafkaProblem
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.acl import Resource
-from mirror.model.counts import counted
+from mirror.model.counts import counted, named
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import state_topic
 from mirror.recovery.group_moves import MovePlan, plan_moves, untranslated
@@ -39,7 +39,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 _PATIENCE_SECONDS = 10.0
-_NAMED = 3
+_NAMED = 5
 _KINDS = (Resource.TOPIC, Resource.GROUP, Resource.TRANSACTIONAL_ID)
 _GROUPS_TOPIC, _TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 
@@ -349,9 +349,8 @@ def _parked(
 
 
 def _lacking(what: str, mend: str, problems: Mapping[K, str]) -> NotSeen:
-    names = sorted(map(str, problems))
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return NotSeen(what, next(iter(problems.values())), ", ".join(names[:_NAMED]) + more, mend)
+    reasons = named(list(dict.fromkeys(problems.values())), _NAMED)
+    return NotSeen(what, reasons, named(sorted(map(str, problems)), _NAMED), mend)
 
 
 def _principal(client: Mapping[str, str]) -> str | None:

@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -275,3 +275,15 @@ def _is_of_java(traces: Mm2Traces, source: TopicPartition, seen: Seen) -> bool:
     beyond = traces.beyond.get(source)
     syncs = (each for stretch in beyond.stretches for each in stretch) if beyond else ()
     return source in traces.certain or any(seen.start <= each.downstream < seen.end for each in syncs)
+
+
+def nothing_to_compare(flow: Flow, selected: Collection[TopicPartition], left_out: Iterable[LeftOut]) -> str | None:
+    """Say why nothing of a flow is compared; None if what is ``left_out`` says it, or there may be something."""
+    if not selected:
+        return (
+            f"the flow selects no topic of {flow.source} but heartbeats: correct {flow}.topics and "
+            f"{flow}.topics.exclude, or grant Describe on the topics of {flow.source}"
+        )
+    if any(each.is_unchecked for each in left_out):
+        return None
+    return f"no topic that the flow selects on {flow.source} has a record"

@@ -51,6 +51,7 @@ from mirror.recovery.uncompared import (
     held_back,
     judged,
     left_by_java,
+    nothing_to_compare,
     recreated,
     uncopied,
     undecided,
@@ -85,6 +86,8 @@ class Plan:
         of the flow, as it was read after the ends of the copies were.
     is_running
         whether an engine copied then: the comparison may take longer than one that runs is ever silent.
+    nothing
+        why there is nothing to compare, if ``left_out`` does not tell.
     """
 
     pairs: list[PartitionPair]
@@ -95,6 +98,7 @@ class Plan:
     uncopied: Mapping[TopicPartition, int]
     state: FlowState
     is_running: bool
+    nothing: str | None = None
 
 
 def verify_flow(
@@ -138,7 +142,7 @@ def verify_flow(
             f"now {' and '.join(_ends(plan.memory))}): remember in another file, or delete this one",
         )
     if not plan.pairs:
-        return Equivalence((), left_out=tuple(plan.left_out))
+        return Equivalence((), left_out=tuple(plan.left_out), nothing=plan.nothing)
     spark = spark_session("verify")
     with tempfile.TemporaryDirectory(prefix="mirror-verify-") as directory:
         found = verify(spark, plan.pairs, Path(directory), watch)
@@ -401,7 +405,8 @@ def plan_pairs(
             outside.append(Outside(pair.target, before, behind, frozenset(state.writers)))
         reached = {pair.source.partition: pair.source.end for pair in pairs}
         left_out += held_back(settings, state, reached, ends)
-        return Plan(pairs, logs, memory, outside, left_out, uncopied(state, reached, ends), state, is_running)
+        nothing = nothing_to_compare(flow, [*copied, *absent], left_out)
+        return Plan(pairs, logs, memory, outside, left_out, uncopied(state, reached, ends), state, is_running, nothing)
     finally:
         log.close()
         source.close()

@@ -197,7 +197,7 @@ def assert_nothing_is_changed(site: Site, command: str, monkeypatch: pytest.Monk
         app([*site.options(command)])
     assert ended.value.code == 1
     (question,) = asked
-    assert "No answer within 15 min is a no: nothing is changed" in question
+    assert "no answer within 15 min is a no: nothing is changed" in question
     assert (site.flow in question) >= is_typed
     assert site.state() == before, "a no"
 

@@ -84,6 +84,9 @@ def test_groups_of_both_protocols_are_moved_and_share_groups_are_named(
             lambda: status_of(file)[0]["reasons"], "the share group to be told", timeout_seconds=60, until=bool
         )
         assert [reason for reason in told if "a share group (KIP-932) has that name on the target" in reason]
+        assert [note for note in status_of(file)[0]["notes"] if "not mirrored" in note and queue in note]
+        planned = json.loads(in_process("plan", str(file), "--flow", f"{alias}->west", "--json").stdout)
+        assert [note for note in planned["flows"][0]["notes"] if "not mirrored" in note and queue in note]
         done = in_process("groups", str(file), "--groups", f"{alias}.*", "--apply", "--dry-run", "--json")
         planned = json.loads(done.stdout)
         assert {row["group"]: row["action"] for row in planned["groups"]} == {

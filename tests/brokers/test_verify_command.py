@@ -397,6 +397,7 @@ def test_partitions_without_position_and_topics_of_other_settings_are_named(
     assert [(each.partition, each.end, each.is_unchecked) for each in found.left_out] == [
         (copying.pairs[each], 3, False) for each in (one, other)
     ]
+    assert "selects no topic" in str(found.nothing)
     assert found.verdict is Verdict.UNKNOWN
 
 

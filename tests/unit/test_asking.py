@@ -64,4 +64,4 @@ def test_at_a_real_terminal(typed: str | None, found: str) -> None:
 
 @pytest.mark.parametrize(("seconds", "told"), [(900.0, "15 min"), (60.0, "1 min"), (90.0, "90 s"), (2.5, "2.5 s")])
 def test_the_time_is_told_as_people_say_it(seconds: float, told: str) -> None:
-    assert limit_message(seconds, "nothing is done") == f"(No answer within {told} is a no: nothing is done.)"
+    assert limit_message(seconds, "nothing is done") == f"(no answer within {told} is a no: nothing is done)"

@@ -345,6 +345,12 @@ def test_what_was_not_compared_is_not_counted(monkeypatch: pytest.MonkeyPatch, f
     assert "no record" not in text
 
 
+def test_a_verification_that_had_nothing_to_compare_says_why(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    monkeypatch.setattr(verify, "verify_flow", lambda *_, **__: Equivalence((), nothing="the flow selects no topic"))
+    status, text = shown(monkeypatch, 120, FlowStatus(FLOW, "RUNNING", (), ()), "verify", str(file))
+    assert (status, text.strip()) == (1, "east->west: UNKNOWN: nothing was compared: the flow selects no topic")
+
+
 def test_what_was_not_copied_yet_is_told_beside_the_verdict(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     """PASS stood there alone while a copy that may not be written had nothing of 376 records."""
     same = PartitionEquivalence(
@@ -477,7 +483,7 @@ def test_readiness_shows_the_worst_first_how_to_mend_it_and_ends_with_the_answer
     assert (status, asked) == (1, [1.0])
     table, mends = text.split("To mend them:")
     assert max(map(len, table.splitlines())) <= width
-    for word in ("difference", "where", "source", "target", "1. blocks:", "selects", "37", "more"):
+    for word in ("difference", "where", "source", "target", "1. blocks:", "selects", "35", "more"):
         assert word in table
     assert table.index("blocks") < table.index("loses")
     assert "kafka-topics.sh --bootstrap-server west:9092 --create --topic orders-0" in " ".join(mends.split())

@@ -147,7 +147,40 @@ def test_at_a_terminal_the_name_of_the_flow_is_typed_and_in_time(
     assert (len(world.done) > before) is (code == 0)
     (question,) = asked
     assert "Type east->west to go on" in question
-    assert ("No answer within 1 min is a no" if typed is not None else "No answer within 0.2 s is a no") in question
+    assert ("no answer within 1 min is a no" if typed is not None else "no answer within 0.2 s is a no") in question
+
+
+@pytest.mark.parametrize("problem", [typer.Abort, None])
+def test_who_does_not_agree_is_told_that_nothing_was_changed(
+    world: World,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    problem: type[Exception] | None,
+) -> None:
+    """Ctrl-C at the question said "Aborted." and no more."""
+
+    def prompt(*_: object, **__: object) -> str:
+        if problem is not None:
+            raise problem
+        return "no"
+
+    monkeypatch.setattr(consent.sys, "stdin", Terminal())
+    monkeypatch.setattr(asking.typer, "prompt", prompt)
+    with pytest.raises(SystemExit) as ended:
+        app(["failover", str(file), "--flow", "east->west", "--mode", "planned"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.strip() == "Nothing was changed."
+    assert world.done == []
+
+
+def test_lines_of_a_plan_that_go_on_are_indented_further(world: World, file: Path) -> None:
+    _, text = done(world, "failover", file, "--mode", "planned", "--dry-run")
+    told, *_ = text.split("Where groups go on")
+    heading, *lines = told.splitlines()
+    assert heading.startswith("failover of east->west")
+    assert [line for line in lines if not line.startswith("  ")] == []
+    assert any(line.startswith("    ") for line in lines), "of the notes some are longer than a line"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +210,7 @@ def test_a_question_about_the_applications_has_its_budget_and_ctrl_c_leaves_the_
     with pytest.raises(SystemExit) as ended:
         app(["failover", str(file), "--flow", "east->west", "--mode", "planned", "--answer-within", "120"])
     assert (ended.value.code, len(asked)) == (1, 1 if is_interrupted else 2)
-    assert "No answer within 2 min is a no: the run stops at this step" in asked[0]
+    assert "no answer within 2 min is a no: the run stops at this step" in asked[0]
     assert said in " ".join(capsys.readouterr().err.split())
     assert (world.groups[WEST], bool(world.record)) == ({}, is_interrupted)
 

@@ -13,6 +13,7 @@ from mirror.control.checkpoints import (
     remote_partition,
     rereads,
 )
+from mirror.control.plan import _groups
 from mirror.kafka.answers import Found
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
@@ -334,6 +335,42 @@ def test_of_the_groups_of_a_cluster_the_consumers_that_pass_the_filter_count() -
     tick = CheckpointsTick(settings, cast(Cluster, Mixed()), Table({(*ORDERS, 5): Exact(2)}), log, log)
     assert tick.tick().done == 1
     assert log.written == [checkpoint(5, 2)]
+
+
+def test_groups_that_pass_the_filter_and_are_not_mirrored_for_their_kind_are_named_with_the_reason() -> None:
+    """GOS-09: the note stays while a broker does not say which groups it has."""
+    source = OfAllKinds("billing")
+    tick = CheckpointsTick(
+        flow_settings("groups.exclude = excluded"), cast(Cluster, source), Table({}), Checkpoints(), Checkpoints()
+    )
+    shared, streaming = tick.tick().notes
+    assert shared.startswith(
+        "share groups (KIP-932) match the flow's groups and are not mirrored: "
+        "queue-0, queue-1, queue-2, queue-3, queue-4 and 1 more; "
+    )
+    assert streaming.startswith("streams groups (KIP-1071) match the flow's groups and are not mirrored: stock; ")
+    assert "set on west where they begin" in streaming
+    source.is_hanging = True
+    assert tick.tick().notes == (shared, streaming)
+
+
+def test_a_plan_names_the_groups_that_are_not_mirrored_for_their_kind() -> None:
+    source = OfAllKinds("billing")
+    shared, streaming = _groups(cast(Cluster, source), flow_settings("groups = queue-.*|stock"))
+    assert ("queue-0" in shared, ": stock; " in streaming) == (True, True)
+    assert _groups(cast(Cluster, source), flow_settings("groups = billing")) == ()
+    assert _groups(cast(Cluster, source), flow_settings("emit.checkpoints.enabled = false")) == ()
+    source.is_hanging = True
+    (unknown,) = _groups(cast(Cluster, source), flow_settings())
+    assert unknown == "whether all groups can be mirrored is not known: cluster east: listing groups: no answer"
+
+
+class OfAllKinds(Changing):
+    """A source with groups of all kinds beside its consumers."""
+
+    def groups(self) -> list[GroupListing]:
+        kinds = {**{f"queue-{number}": "share" for number in range(6)}, "stock": "streams", "excluded": "share"}
+        return [*super().groups(), *(GroupListing(name, kind, "Empty", kind) for name, kind in kinds.items())]
 
 
 def test_where_there_is_no_news_nothing_is_written_nor_read_again() -> None:

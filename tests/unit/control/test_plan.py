@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.control.plan import FlowPlan, _routes, _transforms
+from mirror.control.plan import FlowPlan, _heartbeats_alone, _routes, _transforms
 from mirror.control.topics import ClusterTopics
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster_model import Topic
@@ -73,3 +73,11 @@ def test_a_flow_whose_topics_cannot_be_made_has_a_problem_of_its_own_in_json() -
     )
     assert found.as_json()["problem"] == "it needs 3 brokers (and 1 more)"
     assert FlowPlan(Flow("east", "west"), found.topics[:1], [], [], []).as_json()["problem"] is None
+
+
+def test_of_a_flow_that_is_not_enabled_it_is_said_what_an_engine_writes_and_what_ends_that() -> None:
+    """HB-02."""
+    assert _heartbeats_alone(flow_settings(flow="west->east")) == (
+        "west->east.enabled is not true, so no topic is copied; as in MirrorMaker an engine writes heartbeats of the "
+        "flow to heartbeats on east all the same, unless west->east.emit.heartbeats.enabled = false"
+    )

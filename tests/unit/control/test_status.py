@@ -12,6 +12,7 @@ from typing import Any
 import kafka.errors
 import pytest
 
+from mirror.commands.status_page import partition_row
 from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
 from mirror.control import status
@@ -20,7 +21,7 @@ from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
 from mirror.control.liveness import SILENT_AFTER_MS, Liveness
 from mirror.control.status import FlowObserver, fence_in_force, judge_state, observe
 from mirror.kafka.answers import PartitionAnswers
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderAway, LeaderUnknown, RequestFailed
 from mirror.model.copied import Waiting
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
@@ -150,8 +151,8 @@ def test_the_worst_partitions_come_first() -> None:
 class Source:
     """A source that has every topic, and ends at 9."""
 
-    def __init__(self, *_: object, **__: object) -> None:
-        pass
+    def __init__(self, alias: str, *_: object, **__: object) -> None:
+        self.alias = alias
 
     def find_offsets(self, partitions: Iterable[TopicPartition], _: int) -> PartitionAnswers[int]:
         return PartitionAnswers(dict.fromkeys(partitions, 9))
@@ -230,8 +231,8 @@ def test_a_partition_that_is_gone_or_has_no_leader_keeps_no_other_from_being_tol
         monkeypatch.setattr(observer, "close", lambda: None)
         found = observer.look()
         observer._source = None
-    told = {(each.topic, each.partition): (each.source_end, each.lag_records) for each in found.partitions}
-    assert told == {("orders", 0): (9, 0), ("orders", 1): (None, None)}
+    told = {each.partition: (each.source_end, each.lag_records, each.unanswered) for each in found.partitions}
+    assert told == {0: (9, 0, None), 1: (None, None, "no leader on east")}
     assert "east: orders-1 has no leader" in found.reasons
     assert [note for note in found.notes if "any more" in note] == [
         "bills is not on east any more; its copy east.bills on west is left as it is",
@@ -254,6 +255,70 @@ def test_a_partition_without_a_leader_that_the_engine_has_told_of_is_not_told_a_
         monkeypatch.setattr(observer, "close", lambda: None)
         assert observer.look().reasons == (told, "east: orders-11 has no leader")
         observer._source = None
+
+
+class HalfLed:
+    """The log of a flow's state on a target of which two copies have no leader; the engine has told of one."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self._state = FlowState(
+            positions=dict.fromkeys((ORDERS, *SICK), Position(9, 9, 0, complete=True)),
+            run=RunReport("DEGRADED", ("orders-1: west: east.orders-1 has no leader",), int(time.time() * 1000)),
+        )
+
+    def poll(self) -> FlowState:
+        return self._state
+
+    def leaderless(self, copies: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        return frozenset({TopicPartition("east.orders", each.partition) for each in SICK} & {*copies})
+
+    def close(self) -> None:
+        pass
+
+
+SICK = (TopicPartition("orders", 1), TopicPartition("orders", 2))
+
+
+def test_a_copy_without_a_leader_is_told_beside_its_partition(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "Channel", Source)
+    monkeypatch.setattr(status, "FlowLog", HalfLed)
+    with observe(settings, [Flow("east", "west")]) as (observer,):
+        found = observer.look()
+        observer._source = None
+    assert [each.unanswered for each in found.partitions] == [None, *["no leader on west"] * 2]
+    assert found.reasons == ("orders-1: west: east.orders-1 has no leader", "west: east.orders-2 has no leader")
+    assert [partition_row(each)["trouble"] for each in found.partitions] == ["", *["no leader on west"] * 2]
+    assert worst_first(found.partitions)[-1].partition == 0
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (LeaderUnknown("east: orders-1 has no leader"), "no leader on east"),
+        (LeaderAway("east: the leader of orders-1: east:9092: connection refused"), "leader on east away"),
+        (BrokerRefused("east: offsets of orders-1", 29), "TopicAuthorizationFailedError on east"),
+    ],
+)
+def test_why_the_source_does_not_tell_of_a_partition_stands_beside_it(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, problem: RequestFailed, words: str
+) -> None:
+    class Silent(Source):
+        def find_offsets(self, partitions: Iterable[TopicPartition], _: int) -> PartitionAnswers[int]:
+            return PartitionAnswers({}, dict.fromkeys(partitions, problem))
+
+        def absent(self, _: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+            return frozenset()
+
+    state = FlowState(positions={SICK[0]: Position(9, 9, 0, complete=True)})
+    monkeypatch.setattr(status, "Channel", Silent)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, [Flow("east", "west")]) as (observer,):
+        monkeypatch.setattr(observer, "close", lambda: None)
+        (found,) = observer.look().partitions
+        observer._source = None
+    assert found.unanswered == words
 
 
 def test_what_lies_on_the_source_behind_a_pause_is_told(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mirror.kafka import codes, topic_ids
+from mirror.kafka.channel import Channel
 from mirror.kafka.metadata import Metadata
 from mirror.model.partition import TopicPartition
 
@@ -64,3 +66,19 @@ def test_only_leaders_are_forgotten(known: Metadata, forget: Any, left: tuple[in
     forget(known)
     assert leaders(known) == left
     assert (known.topic_id("orders"), known.replicas(ORDERS)) == (topic_ids.spell(ID), {1, 2})
+
+
+def test_who_asks_which_partitions_nobody_leads_asks_anew_and_hears_nothing_of_those_that_are_not_there(
+    known: Metadata,
+) -> None:
+    class Told(Channel):
+        def __init__(self) -> None:
+            self._metadata = known
+
+        def refresh(self, topics: Iterable[str]) -> None:
+            found = {"orders": told("orders", -1, codes.LEADER_NOT_AVAILABLE), "paid": told("paid", 2)}
+            answer = SimpleNamespace(topics=[found[each] for each in topics if each in found])
+            known.take_in(topics, answer)
+
+    absent = (TopicPartition("orders", 1), TopicPartition("bills", 0))
+    assert Told().leaderless((ORDERS, PAID, *absent)) == {ORDERS}

@@ -267,6 +267,13 @@ def test_status_and_down_know_the_runs_that_go_on(tmp_path: Path) -> None:
     assert (again.exit_code, "nothing of this run goes on" in again.output) == (2, True)
 
 
+def test_a_run_that_is_not_there_cannot_be_ended(tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    found = CliRunner().invoke(commands.app, ["down", "--run", str(absent)])
+    told = f"{absent}: there is no such run; mirror lab status lists the runs that go on\n"
+    assert (found.exit_code, found.output) == (2, told)
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [

@@ -225,7 +225,7 @@ def test_a_question_says_how_long_an_answer_is_waited_for_and_no_answer_is_a_no(
     assert all("nobody has said within 120 s" in str(each) for each in answers)
     assert len(asked) == 7, "who does not answer for all groups is not asked for each"
     assert {seconds for _, seconds in asked} == {120.0}
-    assert all("No answer within 2 min is a no" in question for question, _ in asked)
+    assert all("no answer within 2 min is a no" in question for question, _ in asked)
     watching = [question for question, _ in asked if "the run goes on" in question]
     assert [each.split()[0] for each in watching] == ["Has", "Do"]
 

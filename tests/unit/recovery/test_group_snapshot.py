@@ -169,6 +169,13 @@ def test_what_is_no_snapshot_at_all_is_refused(tmp_path: Path, text: str) -> Non
         GroupSnapshot.load(path)
 
 
+def test_a_snapshot_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "absent.json"
+    with pytest.raises(ConfigError) as caught:
+        GroupSnapshot.load(path)
+    assert str(caught.value) == f"{path}: is no snapshot of groups that can be read: No such file or directory"
+
+
 def refused(directory: Path, change: Callable[[dict[str, Any]], None]) -> str:
     """Return why a snapshot of which something was changed is refused."""
     path = directory / "before.json"

@@ -19,7 +19,7 @@ from mirror.recovery.differences import Difference, Impact
 from mirror.recovery.group_moves import Unmoved
 from mirror.recovery.readiness import WEIGHTS, Readiness, judge, summed_up, worst_first
 from mirror.recovery.readiness_facts import Facts, Groups, NotSeen
-from mirror.recovery.readiness_reader import _principal
+from mirror.recovery.readiness_reader import _lacking, _principal
 from tests.unit.recovery.sides import (
     COPIED,
     COPY,
@@ -238,13 +238,21 @@ def test_the_worst_stands_first() -> None:
 
 
 def test_what_one_rule_says_of_many_places_is_one_row() -> None:
-    alike = [difference(Impact.LOSES, where) for where in "abcde"]
-    other = difference(Impact.LOSES, "f", "other")
+    alike = [difference(Impact.LOSES, where) for where in "abcdefg"]
+    other = difference(Impact.LOSES, "x", "other")
     first, second = summed_up([*alike, other])
-    assert (first.where, first.source, first.mend) == ("a, b, c and 2 more", "1", "for the first: mend a")
+    assert (first.where, first.source) == ("a, b, c, d, e and 2 more", "1")
+    assert first.mend.splitlines() == [*(f"mend {each}" for each in "abcde"), "and 2 more alike: --all names them"]
     assert second == other
     (uneven,) = summed_up([alike[0], replace(alike[1], source="7")])
-    assert (uneven.source, uneven.target) == ("differs", "2")
+    assert (uneven.source, uneven.target, uneven.mend) == ("differs", "2", "mend a\nmend b"), "each of two is named"
+
+
+def test_of_what_could_not_be_looked_at_each_place_and_each_reason_is_named_up_to_a_handful() -> None:
+    two = _lacking("the settings of east", "grant", {"orders": "denied", "bills": "no answer"})
+    assert (two.where, two.reason) == ("bills, orders", "denied, no answer")
+    many = _lacking("the settings of east", "grant", {f"topic-{number}": "denied" for number in range(7)})
+    assert (many.where[-18:], many.reason) == ("topic-4 and 2 more", "denied")
 
 
 def test_the_answer_counts_what_keeps_one_from_failing_over() -> None:

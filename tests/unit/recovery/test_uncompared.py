@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.mm2_trace import Mm2Trace, Pair
@@ -18,6 +19,7 @@ from mirror.model.position import Position
 from mirror.model.state_values import RunReport
 from mirror.model.verdict import Verdict
 from mirror.proof.comparison import Equivalence, PartitionEquivalence
+from mirror.proof.left_out import LeftOut
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair
@@ -27,6 +29,7 @@ from mirror.recovery.uncompared import (
     given_up,
     held_back,
     judged,
+    nothing_to_compare,
     recreated,
     uncopied,
     undecided,
@@ -251,3 +254,14 @@ def test_of_many_the_first_are_named_in_their_order_and_the_rest_counted() -> No
     found = given_up(known_gaps(*gaps, acknowledged=gaps), ORDERS, 9)
     assert [each.split(" ack")[0] for each in found[:-1]] == ["orders-0 0", "orders-0 2", "orders-0 4"]
     assert found[-1] == "2 more gaps, 2 offsets in all, acknowledged as lost, not compared: mirror gaps FILE lists them"
+
+
+def test_why_there_is_nothing_to_compare_is_said_unless_what_is_left_out_says_it() -> None:
+    flow = Flow("east", "west")
+    assert nothing_to_compare(flow, [], ()) == (
+        "the flow selects no topic of east but heartbeats: correct east->west.topics and east->west.topics.exclude, or "
+        "grant Describe on the topics of east"
+    )
+    assert nothing_to_compare(flow, [ORDERS], ()) == "no topic that the flow selects on east has a record"
+    untold = LeftOut("east", ORDERS, 0, 5, None, "east: orders-0 has no leader", is_unchecked=True)
+    assert nothing_to_compare(flow, [ORDERS], [untold]) is None

@@ -209,6 +209,7 @@ def planned(memory: Memory, pairs: tuple[str, ...] = ("pair",)) -> SimpleNamespa
         is_running=False,
         memory=memory,
         logs="logs",
+        nothing="nothing selected",
     )
 
 
@@ -253,6 +254,7 @@ def test_where_there_is_nothing_to_compare_spark_is_not_started(monkeypatch: pyt
     compared = Compared(monkeypatch, planned(KNOWN, ()))
     found = verify.verify_flow(FLOW, {})
     assert (found.partitions, found.left_out, compared.sessions) == ((), ("left out",), 0)
+    assert found.nothing == "nothing selected"
 
 
 @pytest.mark.parametrize(
