@@ -139,7 +139,7 @@ class MirrorMakerConfig:
 
     def engine(self, flow: Flow) -> dict[str, str]:
         """Return what only this engine reads for ``flow``: of the top level, and what the flow has differently."""
-        own = {name: self.resolved.get(f"{flow}.{name}") for name in ENGINE_OF_A_FLOW | RETENTION.keys()}
+        own = {name: self.resolved.get(f"{flow}.{name}") for name in ENGINE_OF_A_FLOW | RETENTION}
         return {**self.resolved, **{name: value for name, value in own.items() if value is not None}}
 
     def connector(self, flow: Flow, connector: Connector) -> dict[str, str]:
