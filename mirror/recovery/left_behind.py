@@ -13,7 +13,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.move import Move
-from mirror.recovery.step_facts import named
+from mirror.recovery.step_facts import named, stretches_named
 from mirror.recovery.steps import Known, Result, Step
 from mirror.recovery.stranded_files import next_directory, saved_whole
 
@@ -47,8 +47,10 @@ def left_behind_step(move: Move, forward: FlowEnds, *, is_accepted: bool) -> Ste
         saved = saved_whole(lambda: move.ends.save_stretches(found, directory), target)
         if isinstance(saved, str):
             return Result(Verdict.FAIL, saved)
-        told = f"{_stretches(found)} on {target} stay there, and nobody copies them; saved in {saved.directory}"
-        return Result(Verdict.PASS, told, {"files": saved.rows()})
+        stay = f"{named(stretches_named(found))} on {target} stay there"
+        return Result(
+            Verdict.PASS, f"{stay}, and nobody copies them; saved in {saved.directory}", {"files": saved.rows()}
+        )
 
     doing = f"look for what others than {forward.flow} have written into its copies on {target}: nobody copies it home"
     return Step(LEFT_BEHIND, doing, act)
@@ -58,10 +60,6 @@ def _refused(forward: FlowEnds, found: Mapping[TopicPartition, tuple[int, int]])
     flow = forward.flow
     return (
         f"others than {flow} have written into its copies on {flow.target} since it was cut, and nobody copies that "
-        f"home: {_stretches(found)}. Have whoever wrote it produce it to a topic that is copied home; "
+        f"home: {named(stretches_named(found))}. Have whoever wrote it produce it to a topic that is copied home; "
         "with --leave-behind it is saved in the run's directory, and stays there"
     )
-
-
-def _stretches(found: Mapping[TopicPartition, tuple[int, int]]) -> str:
-    return named([f"{each} from offset {start} to {end - 1}" for each, (start, end) in sorted(found.items())])

@@ -23,7 +23,7 @@ from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
 from mirror.recovery.seen_at_work import checked_reads, checked_write
 from mirror.recovery.set_by_hand import set_ahead
-from mirror.recovery.step_facts import mappings_of, named, placed_in, positions_named, rows_of
+from mirror.recovery.step_facts import mappings_of, named, placed_in, positions_named, rows_of, stretches_named
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
 from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
 from mirror.waiting import Counted, WaitTimeout, wait_until
@@ -296,7 +296,7 @@ class Move:
             nonlocal ran_at, is_alone, most
             copied, now = self.ends.copied(), self.monotonic()
             lacking = self._lacking(fixed, copied)
-            left[:] = _describe_stretches(lacking)
+            left[:] = stretches_named(lacking)
             stopped[:] = [f"{each}: {why}" for each, why in copied.stops.items() if each in fixed]
             ran_at = now if copied.is_running else ran_at
             is_alone = now - ran_at > self.times.engine
@@ -324,7 +324,7 @@ class Move:
 
     def behind(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> list[str]:
         """Return, for people, what of the source's logs up to these ends is not copied."""
-        return _describe_stretches(self._lacking(fixed, copied))
+        return stretches_named(self._lacking(fixed, copied))
 
     def _lacking(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> Mapping[TopicPartition, tuple[int, int]]:
         """Return the offsets, from one up to, not including, another, in which there are records to be copied."""
@@ -513,10 +513,6 @@ class Move:
             return Result(Verdict.PASS, f"on record: the applications are on {self.flow.target}")
 
         return Step("finish", f"put on record, on {self.record.flow.target}, that they are on {self.flow.target}", act)
-
-
-def _describe_stretches(stretches: Mapping[TopicPartition, tuple[int, int]]) -> list[str]:
-    return [f"{each} from {start} to {end - 1}" for each, (start, end) in sorted(stretches.items())]
 
 
 def _first_written(facts: Mapping[str, Json]) -> Sequence[Moment]:

@@ -814,7 +814,7 @@ def test_what_others_have_written_into_a_copy_keeps_a_failback_from_beginning_by
     world.written_into_copies[WEST] = INTO_COPY
     refusal = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow)).refusal or ""
     assert "others than east->west have written into its copies on west" in refusal
-    assert "east.orders-0 from offset 10 to 11" in refusal
+    assert "east.orders-0 from 10 to 11" in refusal
 
 
 def test_what_others_write_into_a_copy_while_a_failback_is_under_way_takes_it_back(tmp_path: Path) -> None:
