@@ -1,7 +1,7 @@
 """The layers of a properties file, put together as MirrorMaker 2's dedicated mode does (sections 1.5 to 1.8).
 
 Everything here is properties in, properties out: which clusters and flows there are, and what their worker and their
-three connectors are told. The words of the result are Java's.
+three connectors get. The words of the result are Java's.
 """
 
 from __future__ import annotations

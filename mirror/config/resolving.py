@@ -358,7 +358,7 @@ def _config_property_filter(keys: _Keys, generation: Generation) -> ConfigProper
 def _require_patterns(keys: _Keys, key: str, patterns: tuple[str, ...]) -> None:
     try:
         for each in patterns:
-            # One that is wrong by itself is told as it was written; Java joins them.
+            # One that is wrong by itself is reported as it was written; Java joins them.
             PatternList((each,))
         PatternList(patterns)
     except PatternError as problem:

@@ -218,7 +218,7 @@ class FlowSettings:
     def translates_refused(self, topic: str) -> bool:
         """Tell whether copies of ``topic``, a name on the source, that cannot have its offsets are translated instead.
 
-        Not under unchanged names: what is not to go round is told by the offsets there.
+        Not under unchanged names: what is not to go round is recognised by the offsets there.
         """
         wanted = self.same_offsets
         if wanted is None or self.pad_limit(topic) is None:

@@ -203,8 +203,8 @@ class Move:
 
         def act(known: Known) -> Result:
             target, since = self.flow.target, _since(known)
-            said = self.applications.first_write(target, since)
-            answer = checked_write(said, target, lambda: self.ends.first_written(since))
+            given = self.applications.first_write(target, since)
+            answer = checked_write(given, target, lambda: self.ends.first_written(since))
             at_ms = answer.at_ms if isinstance(answer, Done) else None
             return result_of(answer, first_at_ms=at_ms, cluster=self.flow.target)
 
@@ -218,8 +218,8 @@ class Move:
             groups = sorted(moved_groups(known) if moved is None else moved)
             if not groups:
                 return Result(Verdict.PASS, "no group was moved, so none is waited for")
-            said = self.applications.first_reads(self.flow.target, groups, _since(known))
-            answers = checked_reads(said, lambda of: self.ends.idle_groups(of, placed_in(known.get(GROUPS, {}))))
+            given = self.applications.first_reads(self.flow.target, groups, _since(known))
+            answers = checked_reads(given, lambda of: self.ends.idle_groups(of, placed_in(known.get(GROUPS, {}))))
             found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
             verdict = worst(_verdict(each) for each in found.values())
             messages = [
@@ -467,9 +467,11 @@ class Move:
             unsure = known[GROUPS].get("unsure")
             if not isinstance(unsure, list | tuple) or not unsure:
                 return Result(Verdict.PASS, "of every group on record it is known that it passes nothing")
-            told = named([str(each) for each in unsure])
+            names = named([str(each) for each in unsure])
             advice = "without a position a group begins where auto.offset.reset says, and latest passes all there is"
-            return Result(Verdict.UNKNOWN, f"{told}. {advice}; to have it read again, set it back before it is started")
+            return Result(
+                Verdict.UNKNOWN, f"{names}. {advice}; to have it read again, set it back before it is started"
+            )
 
         return Step(POSITIONS, "name the groups that may pass what they have not read", act)
 

@@ -32,7 +32,7 @@ from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import NotTakenBack, Progress, Result, Step, StepResult, carry_out, take_back
-from mirror.waiting import Counted, Tell, WaitTimeout, watched
+from mirror.waiting import Counted, OnLook, WaitTimeout, watched
 from tests.unit.recovery.world import (
     EAST,
     ENTRY,
@@ -135,7 +135,7 @@ def test_a_copy_that_is_waited_for_tells_how_many_records_are_left(tmp_path: Pat
     waits: list[str] = []
 
     @contextmanager
-    def watcher(what: str) -> Iterator[Tell]:
+    def watcher(what: str) -> Iterator[OnLook]:
         waits.append(what)
         yield seen.append
 
