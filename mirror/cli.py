@@ -59,7 +59,7 @@ app.add_typer(scenario_app, name="scenario")
 lab_app.command()(init)
 
 
-def _say_version(is_asked: bool) -> None:
+def _print_version(is_asked: bool) -> None:
     if is_asked:
         out.print(f"mirror {version('mirrorbook')}", highlight=False)
         raise typer.Exit
@@ -69,7 +69,7 @@ def _say_version(is_asked: bool) -> None:
 def _mirror(
     *,
     _: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.", callback=_say_version, is_eager=True)
+        bool, typer.Option("--version", help="Say which version this is.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Take what stands in front of a command."""

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from mirror import terminal
 from mirror.escaping import printable_lines
-from mirror.waiting import Counted, Tell, Watcher
+from mirror.waiting import Counted, OnLook, Watcher
 
 LINE_SECONDS = 15.0
 _BAR_WIDTH = 24
@@ -72,16 +72,16 @@ class Bars:
                 self._rows[what] = self._bars.add_task(what, total=total, doing=doing)
             self._bars.update(self._rows[what], doing=doing, completed=done, total=total)
 
-    def end(self, what: str, *said: Part) -> None:
+    def end(self, what: str, *outcome: Part) -> None:
         """Take the bar of a piece of work away, and print what came of it."""
         with self._lock:
             if what in self._rows:
                 self._bars.remove_task(self._rows.pop(what))
             if self._whole is not None:
                 self._bars.advance(self._whole)
-        self.say((what, "bold"), "  ", *said)
+        self.print((what, "bold"), "  ", *outcome)
 
-    def say(self, *line: Part) -> None:
+    def print(self, *line: Part) -> None:
         """Print a line above the bars."""
         self._console.print(_line(line), soft_wrap=True, highlight=False)
 
@@ -106,7 +106,7 @@ class Lines:
         self._brief = brief
         self._monotonic = monotonic
         self._began = monotonic()
-        self._told_at: dict[str, float] = {}
+        self._printed_at: dict[str, float] = {}
         self._doing: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -121,33 +121,33 @@ class Lines:
 
     def count(self, what: str, total: int) -> None:
         """Say how many pieces of work there are."""
-        self.say(f"{what}: {total:,}")
+        self.print(f"{what}: {total:,}")
 
     def watch(self, doing: str, done: int, total: int) -> None:
         """Say that a piece of work begins, what is left of it, and that it is done; a `mirror.model.progress.Watch`."""
         with self._lock:
-            now, is_new = self._monotonic(), doing not in self._told_at
-            told_at = self._told_at.setdefault(doing, self._began if self._brief else now)
+            now, is_new = self._monotonic(), doing not in self._printed_at
+            printed_at = self._printed_at.setdefault(doing, self._began if self._brief else now)
             if is_new and not self._brief:
-                self.say(f"{doing}: begun")
-            if done < total and now >= told_at + LINE_SECONDS:
-                self._told_at[doing] = now
-                self.say(f"{doing}, {now - self._began:.0f} s: {total - done:,} of {total:,} left")
+                self.print(f"{doing}: begun")
+            if done < total and now >= printed_at + LINE_SECONDS:
+                self._printed_at[doing] = now
+                self.print(f"{doing}, {now - self._began:.0f} s: {total - done:,} of {total:,} left")
             if done >= total and not self._brief:
-                self.say(f"{doing}: done")
+                self.print(f"{doing}: done")
 
     def at(self, what: str, doing: str, done: int = 0, total: int | None = None) -> None:  # noqa: ARG002
         """Say what a piece of work has turned to."""
         with self._lock:
             if self._doing.get(what) != doing:
                 self._doing[what] = doing
-                self.say(f"[{what}] {doing}")
+                self.print(f"[{what}] {doing}")
 
-    def end(self, what: str, *said: Part) -> None:
+    def end(self, what: str, *outcome: Part) -> None:
         """Say what came of a piece of work."""
-        self.say(f"[{what}] ", *said)
+        self.print(f"[{what}] ", *outcome)
 
-    def say(self, *line: Part) -> None:
+    def print(self, *line: Part) -> None:
         """Print a line."""
         self._console.print(_line(line), soft_wrap=True, highlight=False)
 
@@ -176,17 +176,17 @@ def waits_on(console: Console, display: Callable[[], Display] | None = None) -> 
     """Return who shows, of waits of which it can be counted how far they are, what is left."""
 
     @contextmanager
-    def shown(what: str) -> Iterator[Tell]:
+    def shown(what: str) -> Iterator[OnLook]:
         with display() if display else display_for(console, brief=True) as on:
             is_shown = False
 
-            def tell(seen: object) -> None:
+            def on_look(seen: object) -> None:
                 nonlocal is_shown
                 # What is there at once is not worth a bar.
                 if isinstance(seen, Counted) and (is_shown or not seen):
                     is_shown = True
                     on.watch(f"waiting for {what}", seen.done, seen.of)
 
-            yield tell
+            yield on_look
 
     return shown

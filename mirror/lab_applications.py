@@ -12,7 +12,7 @@ from mirror.recovery.applications import Answer, Done, NotDone
 
 @dataclass(frozen=True, slots=True)
 class LabApplications:
-    """See `mirror.recovery.applications.Applications`; what they did is told by their ledger.
+    """See `mirror.recovery.applications.Applications`; what they did is reported by their ledger.
 
     Attributes
     ----------

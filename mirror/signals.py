@@ -32,12 +32,14 @@ def sigterm_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def stop_on_signal(stop: threading.Event, told: Callable[[str], None], asked: threading.Event | None = None) -> None:
+def stop_on_signal(
+    stop: threading.Event, on_signal: Callable[[str], None], asked: threading.Event | None = None
+) -> None:
     """Have SIGTERM and Ctrl-C set ``stop``, once or many times, and interrupt nothing, until the process ends.
 
-    ``told`` is called with the name of the first signal, in a thread: what an event or a log does in a handler may wait
-    for a lock that the interrupted code holds. ``asked`` is set by SIGHUP, as that is sent by `kill`; where it comes
-    because the terminal of the process is gone, it sets ``stop``, and where it is ignored (`nohup`) it stays so.
+    ``on_signal`` is called with the name of the first signal, in a thread: what an event or a log does in a handler may
+    wait for a lock that the interrupted code holds. ``asked`` is set by SIGHUP, as that is sent by `kill`; where it
+    comes because the terminal of the process is gone, it sets ``stop``, and where it is ignored (`nohup`) it stays so.
     """
     came: queue.SimpleQueue[int] = queue.SimpleQueue()
     had_terminal = _has_terminal()
@@ -45,7 +47,7 @@ def stop_on_signal(stop: threading.Event, told: Callable[[str], None], asked: th
     def wait() -> None:
         while (number := came.get()) == signal.SIGHUP and asked is not None and had_terminal == _has_terminal():
             asked.set()
-        told(signal.Signals(number).name)
+        on_signal(signal.Signals(number).name)
         stop.set()
 
     threading.Thread(target=wait, name="signals", daemon=True).start()

@@ -187,10 +187,10 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
     except SPARK_ERRORS as error:
         last_lines = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
         # What the JVM has raised it is asked for, and can be as long as it runs.
-        told = str(error)
+        message = str(error)
         end_spark()
         raise SparkDidNotStart(
-            f"Spark's JVM did not start ({told}); is Java 17 or later on the path? Its log is {log}:\n{last_lines}"
+            f"Spark's JVM did not start ({message}); is Java 17 or later on the path? Its log is {log}:\n{last_lines}"
         ) from error
 
 

@@ -117,12 +117,12 @@ class _Layout:
     def noted(self) -> _Layout:
         """Return the same with the sentences below the table, each once, and their numbers in it."""
         cells = [list(line) for line in self.cells]
-        said: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         for at in (at for at, name in enumerate(self.names) if name in _SENTENCES):
             for line in cells:
                 if line[at].plain:
-                    line[at] = Text(f"({said.setdefault(line[at].plain, len(said) + 1)})")
-        below = tuple(f"({number}) {text}" for text, number in said.items())
+                    line[at] = Text(f"({numbers.setdefault(line[at].plain, len(numbers) + 1)})")
+        below = tuple(f"({number}) {text}" for text, number in numbers.items())
         return _Layout(self.title, self.names, cells, self.numbers, self.unbroken, self.above, below)
 
     def fits(self, width: int) -> bool:
@@ -207,10 +207,10 @@ def _row_by_row(title: str | None, names: Sequence[str], cells: Sequence[Sequenc
     lines: list[RenderableType] = [Text(title, style="italic")] if title else []
     for first, *others in cells:
         lines.append(Text.assemble(first, style="bold", overflow="fold"))
-        told = Text(overflow="fold")
+        row = Text(overflow="fold")
         given = [(name, text) for name, text in zip(names[1:], others, strict=True) if text.plain]
         for at, (name, text) in enumerate(given):
-            told.append_text(Text.assemble(", " if at else "", (f"{name}: ", "dim"), text))
+            row.append_text(Text.assemble(", " if at else "", (f"{name}: ", "dim"), text))
         if given:
-            lines.append(Padding(told, (0, 0, 0, 2)))
+            lines.append(Padding(row, (0, 0, 0, 2)))
     return Group(*lines)

@@ -28,8 +28,8 @@ class Remark:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Fold the sentence between words; only a word that is longer than a line is broken."""
-        said = Text(printable_lines(self.text), style=self.style, overflow="fold")
-        for number, line in enumerate(said.wrap(console, max(1, options.max_width - 2 * len(_INDENT)))):
+        whole = Text(printable_lines(self.text), style=self.style, overflow="fold")
+        for number, line in enumerate(whole.wrap(console, max(1, options.max_width - 2 * len(_INDENT)))):
             line.rstrip()
             yield Text.assemble(_INDENT * (2 if number else 1), line, overflow="fold")
 

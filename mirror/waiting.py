@@ -13,11 +13,12 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay
 T = TypeVar("T")
 
 
-Tell = Callable[[object], None]
+OnLook = Callable[[object], None]
 """Takes in what was seen at a look."""
 
-Watcher = Callable[[str], AbstractContextManager[Tell]]
-"""Is called with what is waited for when a wait begins; the context ends with the wait, and is told of every look."""
+Watcher = Callable[[str], AbstractContextManager[OnLook]]
+"""Is called with what is waited for when a wait begins; its context ends with the wait, and gives
+what is called with each look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def _look(
 
     def look() -> T:
         seen = observe()
-        tell(seen)
+        on_look(seen)
         return seen
 
     def at_the_end(state: RetryCallState) -> T:
@@ -97,7 +98,7 @@ def _look(
         wait=wait_exponential(multiplier=first, max=longest),
         retry_error_callback=at_the_end,
     )
-    with _watchers[-1](what) as tell:
+    with _watchers[-1](what) as on_look:
         return retrying(look)
 
 
@@ -111,7 +112,7 @@ def watched(watcher: Watcher) -> Iterator[None]:
         _watchers.remove(watcher)
 
 
-def _nobody(_: str) -> AbstractContextManager[Tell]:
+def _nobody(_: str) -> AbstractContextManager[OnLook]:
     return nullcontext(lambda _: None)
 
 

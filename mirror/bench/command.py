@@ -72,7 +72,7 @@ def bench(
     # Other commands need neither a producer nor pictures.
     from mirror.bench.run import BenchPlan, run_bench
 
-    told = terminal.console(stderr=True, highlight=False, soft_wrap=True)
+    console = terminal.console(stderr=True, highlight=False, soft_wrap=True)
     try:
         who = parse_contenders(contenders)
         asked = () if many or not latency_seconds else parse_rates(rates)
@@ -83,14 +83,14 @@ def bench(
             else (plan_shape(records, record_bytes, records_per_batch, codec, partitions),)
         )
     except BadRequest as problem:
-        told.print(str(problem), style="red", markup=False)
+        console.print(str(problem), style="red", markup=False)
         raise typer.Exit(_BAD_USAGE) from None
     plans = [BenchPlan(shape, who, rounds, asked, latency_seconds, cores) for shape in shapes]
     own_directory = directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     own_directory.mkdir(parents=True, exist_ok=True)
     measured: _Measured = []
     status = 0
-    with sigterm_interrupts(), display_for(told) as display:
+    with sigterm_interrupts(), display_for(console) as display:
         display.count("turns", sum(len(list(plan.turns())) for plan in plans))
         try:
             for number, plan in enumerate(plans):
@@ -100,10 +100,10 @@ def bench(
                 with closing(run_bench(plan, home, display)) as turns:
                     runs.extend(turns)
         except (LabError, ClusterError) as problem:
-            told.print(str(problem), style="red", markup=False)
+            console.print(str(problem), style="red", markup=False)
             status = _COULD_NOT_START
         except KeyboardInterrupt:
-            told.print("interrupted", style="red", markup=False)
+            console.print("interrupted", style="red", markup=False)
             status = _INTERRUPTED
     if any(runs for _, runs in measured):
         _report(

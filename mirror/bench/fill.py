@@ -20,7 +20,7 @@ _QUEUED_RECORDS = 100_000
 _FLUSH_SECONDS = 60.0
 _DIFFERENT_VALUES = 1024
 _DIFFERENT_KEYS = 1000
-_TELL_EVERY = 50_000
+_REPORT_EVERY = 50_000
 
 
 class FillFailed(LabError):
@@ -70,7 +70,7 @@ def fill(bootstrap_servers: str, topic: str, shape: Shape, watch: Watch) -> None
                 break
             except BufferError:
                 producer.poll(0.05)
-        if number % _TELL_EVERY == 0:
+        if number % _REPORT_EVERY == 0:
             producer.poll(0)
             watch(what, number, shape.records)
     left = producer.flush(_FLUSH_SECONDS)

@@ -274,7 +274,7 @@ def _cluster(directory: Path, alias: str, display: Display, cores: Set[int] = fr
         yield cluster
     finally:
         for problem in cluster.shut_down():
-            display.say((problem, "red"))
+            display.print((problem, "red"))
         cluster.discard()
 
 
@@ -310,7 +310,7 @@ def _fill(source: LabCluster, shape: Shape, display: Display) -> None:
         there = _records_in(admin, _TOPIC, shape.partitions)
     if there != shape.records:
         raise BenchFailed(f"{_TOPIC} on {source.alias} holds {there} records instead of {shape.records}")
-    display.say(f"filled {shape.records:,} records ({shape}) in {time.monotonic() - began:.1f} s")
+    display.print(f"filled {shape.records:,} records ({shape}) in {time.monotonic() - began:.1f} s")
 
 
 def _records_in(admin: Cluster, topic: str, partitions: int) -> int:

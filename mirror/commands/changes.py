@@ -134,8 +134,8 @@ def pause(
     else:
         print_table(f"Copied of {chosen.flow}", [_paused_row(each) for each in found.positions], most=MOST_ROWS)
         confirmed = found.confirmed_by and f"confirmed by: {found.confirmed_by}"
-        for said in filter(None, (confirmed, found.limit and f"not promised: {found.limit}", found.problem)):
-            out.print(f"  {said}", markup=False)
+        for message in filter(None, (confirmed, found.limit and f"not promised: {found.limit}", found.problem)):
+            out.print(f"  {message}", markup=False)
         out.print(f"verdict {found.verdict}", highlight=False)
     if found.verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)
@@ -216,7 +216,7 @@ def fence(
             return
         plan = plan_fence(settings, cluster, path, by=by or current_user(file))
         if seconds is not None:
-            _say_who_writes(cluster, watch_fenced(plan, settings, seconds), as_json=as_json)
+            _print_writers(cluster, watch_fenced(plan, settings, seconds), as_json=as_json)
             return
         if not as_json:
             _print_fence_plan(plan)
@@ -231,8 +231,8 @@ def fence(
     else:
         for problem in found.problems:
             out.print(f"  {problem}", markup=False)
-        for said in found.watched.messages():
-            out.print(f"  still written: {said}", markup=False)
+        for message in found.watched.messages():
+            out.print(f"  still written: {message}", markup=False)
         command = shlex.join(["mirror", "fence", str(file), "--cluster", cluster, "--lift", "--record", str(path)])
         out.print(f"Lift it with: {command}", markup=False, soft_wrap=True)
         out.print(f"verdict {found.verdict}", highlight=False)
@@ -323,7 +323,7 @@ def _print_fence_plan(plan: FencePlan) -> None:
         out.print(f"  it does not stop {each}", markup=False)
 
 
-def _say_who_writes(cluster: str, found: Watched, *, as_json: bool) -> None:
+def _print_writers(cluster: str, found: Watched, *, as_json: bool) -> None:
     """Say who writes to a fenced cluster; exit code 1 if anybody does, or it is not known."""
     verdict = Verdict.FAIL if found.written else Verdict.UNKNOWN if found.unknown else Verdict.PASS
     if as_json:
@@ -331,8 +331,8 @@ def _say_who_writes(cluster: str, found: Watched, *, as_json: bool) -> None:
         written = found.as_json(cluster)
         print_json({"verdict": verdict.value, "cluster": cluster, "still_written": written, "unknown": unknown})
     else:
-        for said in found.messages():
-            out.print(f"  {said}", markup=False)
+        for message in found.messages():
+            out.print(f"  {message}", markup=False)
         out.print(f"verdict {verdict}", highlight=False)
     if verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)
@@ -353,8 +353,8 @@ def _lift_fence(settings: MirrorSettings, cluster: str, path: Path, *, dry_run: 
     if as_json:
         print_json(found.as_json())
     else:
-        for said in (*found.left, *found.problems):
-            out.print(f"  {said}", markup=False)
+        for message in (*found.left, *found.problems):
+            out.print(f"  {message}", markup=False)
         out.print(f"verdict {found.verdict}", highlight=False)
     if found.verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)

@@ -103,7 +103,7 @@ def fail_over(
 
 
 def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, terminal: Terminal) -> int:
-    """Lead the applications of a flow home, or take a run up; return the exit code.
+    """Move the applications of a flow back, or take a run up; return the exit code.
 
     The exceptions are those of :func:`fail_over`.
     """

@@ -43,18 +43,18 @@ def errors_explained(file: Path) -> Iterator[None]:
     try:
         yield
     except NotReachable as error:
-        told, code = str(error), COULD_NOT_START
+        message, code = str(error), COULD_NOT_START
     except UnsupportedSetting as error:
-        told, code = str(unusable(file, error)), BAD_USAGE
+        message, code = str(unusable(file, error)), BAD_USAGE
     except (ConfigError, FileNotFoundError) as error:
-        told, code = str(error), BAD_USAGE
+        message, code = str(error), BAD_USAGE
     except ConnectionFailed as error:
-        told, code = str(not_reachable(file, error)), COULD_NOT_START
+        message, code = str(not_reachable(file, error)), COULD_NOT_START
     except (KafkaProblem, SparkDidNotStart) as error:
-        told, code = str(error), COULD_NOT_START
+        message, code = str(error), COULD_NOT_START
     else:
         return
-    err.print(told, style="red", markup=False)
+    err.print(message, style="red", markup=False)
     raise typer.Exit(code)
 
 

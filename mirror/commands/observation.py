@@ -84,7 +84,7 @@ def status(
     """Say where every flow stands: state, reasons, and the partitions that need somebody most.
 
     Of a flow that is failed over it is looked who still writes to its old cluster. Exit code 1 if somebody does, or the
-    state of a flow cannot be told (FAILED); with --check also if one is STARTING, DEGRADED, PAUSED or STOPPED. With
+    state of a flow cannot be known (FAILED); with --check also if one is STARTING, DEGRADED, PAUSED or STOPPED. With
     --watch it is 0, whatever was seen.
     """
     if watch and check:
@@ -134,7 +134,7 @@ def record(
 
     An engine of this program keeps one by itself, by mirror.history.directory. Of Java MirrorMaker 2 the positions are
     read that it leaves, its offset syncs, and the ends of the copies. What is older or more than
-    mirror.history.retention.hours and .bytes is removed, and that is told.
+    mirror.history.retention.hours and .bytes is removed, and that is reported.
     """
     stop = threading.Event()
     set_up(log_level, LogFormat.TEXT, STANDARD_ERROR)
@@ -413,10 +413,10 @@ def _partition_messages(partitions: Sequence[Mapping[str, Any]]) -> Iterator[str
     alike: dict[str, list[tuple[str, str]]] = {}
     for each in partitions:
         where = f"{each['topic']}-{each['partition']}"
-        for told in filter(None, (each["problem"], *each["notes"])):
-            alike.setdefault(told.replace(where, ""), []).append((where, told))
-    for (where, told), *others in alike.values():
-        yield f"{where}{f' (and {len(others):,} more)' if others else ''}: {told}"
+        for message in filter(None, (each["problem"], *each["notes"])):
+            alike.setdefault(message.replace(where, ""), []).append((where, message))
+    for (where, message), *others in alike.values():
+        yield f"{where}{f' (and {len(others):,} more)' if others else ''}: {message}"
 
 
 def _print_left_out(found: Sequence[LeftOut]) -> None:

@@ -102,8 +102,8 @@ def failover(
         bool,
         typer.Option(
             "--fence",
-            help="Deny writes to the source's topics by ACLs (planned, cut-off); taken back, or led home, they are "
-            "admitted again as before.",
+            help="Deny writes to the source's topics by ACLs (planned, cut-off); --take-back or the failback admits "
+            "them again as before.",
         ),
     ] = False,
     answer_within: AnswerWithin = ANSWER_SECONDS,
@@ -146,7 +146,7 @@ def failback(
         bool,
         typer.Option(
             "--leave-behind",
-            help="Records that others have written into copies on the standby, which no flow copies home, are saved "
+            help="Records that others have written into copies on the standby, which no flow copies back, are saved "
             "in the run's directory, and stay there. Without it they stop the failback.",
         ),
     ] = False,
@@ -155,9 +155,9 @@ def failback(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Lead the applications of a flow home that was failed over; --flow names that flow, --run-directory its run.
+    """Move the applications of a flow that was failed over back; --flow names that flow, --run-directory its run.
 
-    States what only the old cluster has, has the flow back copy everything home, and moves the groups; then both flows
+    States what only the old cluster has, has the flow back copy everything, and moves the groups; then both flows
     copy again. Exit code 1 unless the verdict is PASS.
     """
     with errors_explained(file), sigterm_interrupts():
@@ -201,8 +201,8 @@ def stranded(
     verdict = Verdict.UNKNOWN if loss.bound is not None else Verdict.FAIL if loss.lacking else Verdict.PASS
     files = [] if saved is None else [each.as_json() for each in saved.files]
     if as_json:
-        told = {"verdict": verdict.value, "flow": str(chosen.flow), "stranded": loss.rows(), "reason": loss.bound}
-        print_json(told | {"files": files})
+        answer = {"verdict": verdict.value, "flow": str(chosen.flow), "stranded": loss.rows(), "reason": loss.bound}
+        print_json(answer | {"files": files})
     else:
         out.print(f"{chosen.flow.target} lacks of {chosen.flow.source}: {loss}", markup=False, highlight=False)
         if files:

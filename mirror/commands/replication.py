@@ -54,7 +54,7 @@ def run(
     """Replicate the enabled flows until told to stop (SIGTERM or Ctrl-C).
 
     Clusters that do not answer are waited for. A file that changes is read anew, at once if SIGHUP is sent; what of it
-    needs a restart is told. Exit code 3 if Spark cannot be started, or if no target can be reached
+    needs a restart is reported. Exit code 3 if Spark cannot be started, or if no target can be reached
     and waiting helps none (a refused login, a host's name that nobody has).
     Exit code 4 if a part of the engine ended by a defect of its own, and the rest was stopped.
     """
@@ -80,7 +80,7 @@ def run(
             conf = read_spark_conf(spark_conf or ())
         except BadSparkConf as problem:
             raise ConfigError(file, None, None, str(problem)) from problem
-        engine = Engine(settings, clusters=targets, master=master, spark_conf=conf, tells_copied=is_watched)
+        engine = Engine(settings, clusters=targets, master=master, spark_conf=conf, reports_copied=is_watched)
         asked_by = "mirror.status.port" if status_port is None else "--status-port"
         try:
             with ExitStack() as around:

@@ -175,7 +175,7 @@ def duration(seconds: float) -> str:
 
 
 def _with_file(text: str, file: Path) -> str:
-    """Return what is told with the file that was given, where it names a command: an engine may know it by another."""
+    """Return what is named with the file that was given, in a command: an engine may know it by another."""
     return re.sub(r"\bmirror (\w+) FILE\b", lambda found: f"mirror {found[1]} {file}", text)
 
 

@@ -43,6 +43,21 @@ _HEADER_CONVERTER = available(
     "org.apache.kafka.connect.storage.StringConverter",
     "org.apache.kafka.connect.json.JsonConverter",
 )
+
+
+def _every_so_often(
+    name: str, interval: int, *, is_on: bool = True, switch_is_live: bool = True, shapes: tuple[str, ...] = ()
+) -> tuple[Definition, Definition]:
+    """Return the two keys of what is done every so often: whether, and after how many seconds."""
+    field = name.replace(".", "_")
+    return (
+        Definition(f"{name}.enabled", Type.BOOLEAN, is_on, field=field, live=switch_is_live, shapes=shapes),
+        Definition(
+            f"{name}.interval.seconds", Type.LONG, interval, field=f"{field}_interval_seconds", live=True, shapes=shapes
+        ),
+    )
+
+
 _BASE: Final = by_name(
     (
         Definition("admin.timeout.ms", Type.LONG, 60000, Importance.LOW),
@@ -50,7 +65,7 @@ _BASE: Final = by_name(
         Definition("config.providers", Type.LIST, (), Importance.LOW),
         Definition("connector.class", Type.STRING, REQUIRED, Importance.HIGH),
         Definition("connector.plugin.version", Type.STRING, None, Importance.MEDIUM),
-        Definition("enabled", Type.BOOLEAN, True, Importance.LOW),
+        Definition("enabled", Type.BOOLEAN, True, field="enabled"),
         Definition("errors.log.enable", Type.BOOLEAN, False, Importance.MEDIUM),
         Definition("errors.log.include.messages", Type.BOOLEAN, False, Importance.MEDIUM),
         Definition("errors.retry.delay.max.ms", Type.LONG, 60000, Importance.MEDIUM),
@@ -81,7 +96,7 @@ _BASE: Final = by_name(
         Definition("replication.policy.separator", Type.STRING, ".", Importance.LOW),
         Definition("source.cluster.alias", Type.STRING, REQUIRED, Importance.HIGH),
         Definition("target.cluster.alias", Type.STRING, "target", Importance.HIGH),
-        Definition("tasks.max", Type.INT, 1, Importance.HIGH, at_least(1)),
+        Definition("tasks.max", Type.INT, 1, Importance.HIGH, at_least(1), field="tasks_max"),
         Definition("tasks.max.enforce", Type.BOOLEAN, True, Importance.LOW),
         Definition("transforms", Type.LIST, (), Importance.LOW, unique),
         Definition("value.converter", Type.CLASS, None, Importance.LOW, _CONVERTER),
@@ -91,14 +106,29 @@ _BASE: Final = by_name(
 _SOURCE_AND_CHECKPOINT: Final = by_name(
     (
         Definition("consumer.poll.timeout.ms", Type.LONG, 1000, Importance.LOW),
-        Definition("metric.names.formats", Type.LIST, ("legacy",), Importance.LOW, some_of("legacy", "new")),
-        Definition("offset-syncs.topic.location", Type.STRING, "source", Importance.LOW, one_of("source", "target")),
+        Definition(
+            "metric.names.formats",
+            Type.LIST,
+            ("legacy",),
+            check=some_of("legacy", "new"),
+            live=True,
+            shapes=("source_metric_names", "checkpoint_metric_names"),
+        ),
+        Definition(
+            "offset-syncs.topic.location",
+            Type.STRING,
+            "source",
+            check=one_of("source", "target"),
+            field="offset_syncs_location",
+        ),
         Definition(
             "topic.filter.class",
             Type.CLASS,
             "org.apache.kafka.connect.mirror.DefaultTopicFilter",
             Importance.LOW,
             available_or_own(f"{_MIRROR}DefaultTopicFilter"),
+            live=True,
+            shapes=("topic_filter",),
         ),
     )
 )
@@ -118,6 +148,8 @@ SOURCE_KEYS: Final = by_name(
                 "min.insync.replicas",
             ),
             Importance.HIGH,
+            live=True,
+            shapes=("config_property_filter",),
         ),
         Definition(
             "config.property.filter.class",
@@ -125,47 +157,59 @@ SOURCE_KEYS: Final = by_name(
             "org.apache.kafka.connect.mirror.DefaultConfigPropertyFilter",
             Importance.LOW,
             available_or_own(f"{_MIRROR}DefaultConfigPropertyFilter"),
+            live=True,
+            shapes=("config_property_filter",),
         ),
-        Definition("emit.offset-syncs.enabled", Type.BOOLEAN, True, Importance.LOW),
-        Definition("heartbeats.replication.enabled", Type.BOOLEAN, True, Importance.LOW),
-        Definition("offset-syncs.topic.replication.factor", Type.SHORT, 3, Importance.LOW),
-        Definition("offset.lag.max", Type.LONG, 100, Importance.LOW),
-        Definition("refresh.topics.enabled", Type.BOOLEAN, True, Importance.LOW),
-        Definition("refresh.topics.interval.seconds", Type.LONG, 600, Importance.LOW),
-        Definition("replication.factor", Type.INT, 2, Importance.LOW),
-        Definition("sync.topic.acls.enabled", Type.BOOLEAN, True, Importance.LOW),
-        Definition("sync.topic.acls.interval.seconds", Type.LONG, 600, Importance.LOW),
-        Definition("sync.topic.configs.enabled", Type.BOOLEAN, True, Importance.LOW),
-        Definition("sync.topic.configs.interval.seconds", Type.LONG, 600, Importance.LOW),
-        Definition("topics", Type.LIST, (".*",), Importance.HIGH),
-        Definition("topics.exclude", Type.LIST, (r"mm2.*\.internal", r".*\.replica", "__.*"), Importance.HIGH),
+        Definition("emit.offset-syncs.enabled", Type.BOOLEAN, True, field="emit_offset_syncs"),
+        Definition("heartbeats.replication.enabled", Type.BOOLEAN, True, field="heartbeats_replication", live=True),
+        Definition("offset-syncs.topic.replication.factor", Type.SHORT, 3, field="offset_syncs_replication_factor"),
+        Definition("offset.lag.max", Type.LONG, 100, field="offset_lag_max", live=True),
+        *_every_so_often("refresh.topics", 600, shapes=("discovery_seconds",)),
+        Definition("replication.factor", Type.INT, 2, field="replication_factor", live=True),
+        *_every_so_often("sync.topic.acls", 600),
+        *_every_so_often("sync.topic.configs", 600),
+        Definition("topics", Type.LIST, (".*",), Importance.HIGH, live=True, shapes=("topic_filter",)),
+        Definition(
+            "topics.exclude",
+            Type.LIST,
+            (r"mm2.*\.internal", r".*\.replica", "__.*"),
+            Importance.HIGH,
+            live=True,
+            shapes=("topic_filter",),
+        ),
     )
 )
 CHECKPOINT_KEYS: Final = by_name(
     (
-        Definition("checkpoints.topic.replication.factor", Type.SHORT, 3, Importance.LOW),
-        Definition("emit.checkpoints.enabled", Type.BOOLEAN, True, Importance.LOW),
-        Definition("emit.checkpoints.interval.seconds", Type.LONG, 60, Importance.LOW),
+        Definition("checkpoints.topic.replication.factor", Type.SHORT, 3, field="checkpoints_replication_factor"),
+        *_every_so_often("emit.checkpoints", 60),
         Definition(
             "group.filter.class",
             Type.CLASS,
             "org.apache.kafka.connect.mirror.DefaultGroupFilter",
             Importance.LOW,
             available_or_own(f"{_MIRROR}DefaultGroupFilter"),
+            live=True,
+            shapes=("group_filter",),
         ),
-        Definition("groups", Type.LIST, (".*",), Importance.HIGH),
-        Definition("groups.exclude", Type.LIST, ("console-consumer-.*", "connect-.*", "__.*"), Importance.HIGH),
-        Definition("refresh.groups.enabled", Type.BOOLEAN, True, Importance.LOW),
-        Definition("refresh.groups.interval.seconds", Type.LONG, 600, Importance.LOW),
-        Definition("sync.group.offsets.enabled", Type.BOOLEAN, False, Importance.LOW),
-        Definition("sync.group.offsets.interval.seconds", Type.LONG, 60, Importance.LOW),
+        Definition("groups", Type.LIST, (".*",), Importance.HIGH, live=True, shapes=("group_filter",)),
+        Definition(
+            "groups.exclude",
+            Type.LIST,
+            ("console-consumer-.*", "connect-.*", "__.*"),
+            Importance.HIGH,
+            live=True,
+            shapes=("group_filter",),
+        ),
+        *_every_so_often("refresh.groups", 600),
+        *_every_so_often("sync.group.offsets", 60, is_on=False),
     )
 )
 _HEARTBEAT: Final = by_name(
     (
-        Definition("emit.heartbeats.enabled", Type.BOOLEAN, True, Importance.LOW),
-        Definition("emit.heartbeats.interval.seconds", Type.LONG, 1, Importance.LOW),
-        Definition("heartbeats.topic.replication.factor", Type.SHORT, 3, Importance.LOW),
+        # A flow that is off runs for its heartbeats alone: whether there is one goes by their switch.
+        *_every_so_often("emit.heartbeats", 1, switch_is_live=False),
+        Definition("heartbeats.topic.replication.factor", Type.SHORT, 3, field="heartbeats_replication_factor"),
     )
 )
 

@@ -1,4 +1,4 @@
-"""What a key of a properties file is: its type, default, importance and checks."""
+"""What a key of a properties file is: its type, default, importance, checks, and the settings that follow from it."""
 
 from __future__ import annotations
 
@@ -71,15 +71,30 @@ class Definition:
         what it does, in a sentence; of MirrorMaker's own keys Kafka's documentation says it
     of_a_flow
         of a key of the engine's own: whether a flow may have it differently
+    field
+        the field that has the key's value: in a flow's settings, or in the engine's for a key of the engine's own that
+        no flow has differently; ``acls.groups`` is the field ``groups`` of their part ``acls``. Empty where resolving
+        makes a field of several keys
+    convert
+        what makes the field of the value
+    live
+        whether an engine takes another value in while it runs: control plane and epochs look the fields up each time
+        they begin anew. All else is held on to by somebody: connections, producers, Spark, records of the state topic
+    shapes
+        fields of a flow that resolving makes of this key and others
     """
 
     name: str
     type: Type
     default: Any
-    importance: Importance
+    importance: Importance = Importance.LOW
     check: Check | None = None
     meaning: str = ""
     of_a_flow: bool = False
+    field: str = ""
+    convert: Callable[[Any], Any] = lambda value: value
+    live: bool = False
+    shapes: tuple[str, ...] = ()
 
     def parse(self, text: str) -> Any:
         """Read a value as Java does: surrounding white space does not count.
@@ -217,6 +232,11 @@ def printable_name(value: str) -> str | None:
 
 
 _ALWAYS_CHECKED: dict[Type, Check] = {Type.LIST: no_empty_item, Type.CLASS: _class_name}
+
+
+def seconds(milliseconds: int) -> float:
+    """Return seconds of a key in milliseconds."""
+    return milliseconds / 1000
 
 
 def by_name(*groups: Iterable[Definition]) -> dict[str, Definition]:

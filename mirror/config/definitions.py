@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from mirror.config.connector_keys import CHECKPOINT_KEYS, SOURCE_KEYS
-from mirror.config.definition import REQUIRED, Definition, Importance, Type, at_least, by_name, one_of
+from mirror.config.definition import REQUIRED, Definition, Importance, Type, at_least, by_name, one_of, seconds
 from mirror.config.security_keys import SECURITY
 
 CLIENT_KEYS: Final = frozenset({"bootstrap.servers", *SECURITY})
@@ -20,15 +20,23 @@ FILTERS: Final = by_name(
         CHECKPOINT_KEYS["groups"],
         CHECKPOINT_KEYS["groups.exclude"],
         SOURCE_KEYS["config.properties.exclude"],
-        Definition("use.defaults.from", Type.STRING, "target", Importance.MEDIUM),
+        Definition(
+            "use.defaults.from", Type.STRING, "target", Importance.MEDIUM, live=True, shapes=("config_property_filter",)
+        ),
     )
 )
 """The keys of the default filters, read whichever connector they belong to (CFG-025, CFG-043)."""
 RETENTION: Final = by_name(
     (
-        Definition("checkpoints.topic.retention.ms", Type.LONG, None, Importance.LOW, at_least(-1)),
-        Definition("heartbeats.topic.retention.ms", Type.LONG, None, Importance.LOW, at_least(-1)),
-        Definition("offset.syncs.topic.retention.ms", Type.LONG, None, Importance.LOW, at_least(-1)),
+        Definition(
+            "checkpoints.topic.retention.ms", Type.LONG, None, check=at_least(-1), field="checkpoints_retention_ms"
+        ),
+        Definition(
+            "heartbeats.topic.retention.ms", Type.LONG, None, check=at_least(-1), field="heartbeats_retention_ms"
+        ),
+        Definition(
+            "offset.syncs.topic.retention.ms", Type.LONG, None, check=at_least(-1), field="offset_syncs_retention_ms"
+        ),
     )
 )
 """What KIP-382 named for the side topics, as they are created; no release of MirrorMaker reads these keys."""
@@ -53,12 +61,14 @@ MIRROR_MAKER: Final = SECURITY | by_name(
 """The keys of the top level (section 1.5)."""
 WORKER: Final = by_name(
     (
-        Definition("group.id", Type.STRING, REQUIRED, Importance.HIGH),
-        Definition("offset.storage.topic", Type.STRING, REQUIRED, Importance.HIGH),
-        Definition("config.storage.topic", Type.STRING, REQUIRED, Importance.HIGH),
-        Definition("offset.storage.partitions", Type.INT, 25, Importance.LOW),
-        Definition("offset.storage.replication.factor", Type.SHORT, 3, Importance.LOW),
-        Definition("offset.flush.interval.ms", Type.LONG, 60000, Importance.LOW),
+        Definition("group.id", Type.STRING, REQUIRED, Importance.HIGH, field="group_id"),
+        Definition("offset.storage.topic", Type.STRING, REQUIRED, Importance.HIGH, field="offset_storage_topic"),
+        Definition("config.storage.topic", Type.STRING, REQUIRED, Importance.HIGH, field="config_storage_topic"),
+        Definition("offset.storage.partitions", Type.INT, 25, field="offset_storage_partitions"),
+        Definition("offset.storage.replication.factor", Type.SHORT, 3, field="offset_storage_replication_factor"),
+        Definition(
+            "offset.flush.interval.ms", Type.LONG, 60000, field="offset_commit_interval_seconds", convert=seconds
+        ),
         Definition(
             "exactly.once.source.support",
             Type.STRING,

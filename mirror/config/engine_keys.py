@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final
 
-from mirror.config.definition import Check, Definition, Importance, Type, at_least, between, by_name, one_of
+from mirror.config.definition import Definition, Type, at_least, between, by_name, one_of, seconds
 from mirror.model.topics import Generation
 
 
@@ -66,233 +67,249 @@ class MirroredRecords(StrEnum):
     """It leaves them out: only what was produced on the source is copied."""
 
 
-def values_of(choices: type[StrEnum]) -> Iterator[str]:
-    """Return what may be written for a key that has these choices."""
-    return (choice.value for choice in choices)
-
-
-def setting(
-    name: str, kind: Type, default: Any, check: Check | None = None, *, meaning: str, of_a_flow: bool = False
+def choice(
+    name: str,
+    default: StrEnum,
+    *,
+    meaning: str,
+    of_a_flow: bool = False,
+    field: str = "",
+    convert: Callable[[str], Any] | None = None,
+    live: bool = False,
 ) -> Definition:
-    """Return a key of the engine's own; ``of_a_flow``: a flow may have it differently."""
-    return Definition(name, kind, default, Importance.LOW, check, meaning, of_a_flow)
+    """Return a key for which a value of the default's enumeration is written, and which resolves to one."""
+    check = one_of(*(choice.value for choice in type(default)))
+    return Definition(
+        name,
+        Type.STRING,
+        default.value,
+        check=check,
+        meaning=meaning,
+        of_a_flow=of_a_flow,
+        field=field,
+        convert=convert or type(default),
+        live=live,
+    )
+
+
+def acls(name: str, *, meaning: str) -> Definition:
+    """Return a switch of what is done about ACLs beyond MirrorMaker's rules."""
+    return Definition(
+        f"mirror.acls.{name}",
+        Type.BOOLEAN,
+        False,
+        meaning=meaning,
+        of_a_flow=True,
+        field=f"acls.{name.replace('.', '_')}",
+        live=True,
+    )
 
 
 ENGINE: Final = by_name(
     (
-        setting(
+        Definition(
             "mirror.epoch.seconds",
             Type.DOUBLE,
             30.0,
-            between(0.1, 3600.0),
+            check=between(0.1, 3600.0),
             meaning="How long a Spark job copies before the next one is planned.",
+            field="epoch_seconds",
+            live=True,
         ),
-        setting(
+        Definition(
             "mirror.commit.interval.ms",
             Type.LONG,
             1000,
-            at_least(1),
+            check=at_least(1),
             meaning="How often positions are recorded.",
+            field="commit_interval_seconds",
+            convert=seconds,
+            live=True,
         ),
-        setting(
+        Definition(
             "mirror.discovery.seconds",
             Type.DOUBLE,
             5.0,
-            between(0.1, 86400.0),
+            check=between(0.1, 86400.0),
             meaning="How often new topics are looked for, unless `refresh.topics.interval.seconds` is given.",
+            field="discovery_seconds",
+            live=True,
+            shapes=("discovery_seconds",),
         ),
-        setting(
+        choice(
             "mirror.oversized.records",
-            Type.STRING,
-            Oversized.STOP.value,
-            one_of(*values_of(Oversized)),
+            Oversized.STOP,
             of_a_flow=True,
             meaning="A record too large for the target stops its partition, or goes to `mm2-parked.<source>.internal`.",
+            field="oversized_records",
         ),
-        setting(
+        choice(
             "mirror.offsets",
-            Type.STRING,
-            Offsets.TRANSLATED.value,
-            one_of(*values_of(Offsets)),
+            Offsets.TRANSLATED,
             of_a_flow=True,
             meaning="Copies have offsets of their own, or the source's (ADR 13).",
         ),
-        setting(
+        Definition(
             "mirror.offsets.topics",
             Type.LIST,
             (".*",),
             of_a_flow=True,
             meaning="Topics of the source whose copies have the source's offsets.",
         ),
-        setting(
+        Definition(
             "mirror.offsets.pad.limit",
             Type.LONG,
             1_000_000_000,
-            at_least(0),
+            check=at_least(0),
             of_a_flow=True,
             meaning="How many offsets without a record are filled in a row at most.",
+            field="same_offsets.pad_limit",
         ),
-        setting(
+        choice(
             "mirror.offsets.refused",
-            Type.STRING,
-            RefusedOffsets.STOP.value,
-            one_of(*values_of(RefusedOffsets)),
+            RefusedOffsets.STOP,
             of_a_flow=True,
             meaning="A partition that cannot have the source's offsets stops, or is translated.",
+            field="same_offsets.translates_refused",
+            convert=lambda value: value == RefusedOffsets.TRANSLATE,
         ),
-        setting(
+        choice(
             "mirror.offsets.recreated",
-            Type.STRING,
-            RecreatedTopics.STOP.value,
-            one_of(*values_of(RecreatedTopics)),
+            RecreatedTopics.STOP,
             of_a_flow=True,
             meaning="A topic created anew on the source stops, or has its copy with the source's offsets deleted and "
             "made anew.",
+            field="same_offsets.makes_recreated_anew",
+            convert=lambda value: value == RecreatedTopics.MAKE_ANEW,
         ),
-        setting(
-            "mirror.acls.prefixed",
-            Type.BOOLEAN,
-            False,
-            of_a_flow=True,
-            meaning="ACLs on prefixes of topic names are carried over too.",
-        ),
-        setting(
-            "mirror.acls.groups",
-            Type.BOOLEAN,
-            False,
-            of_a_flow=True,
-            meaning="ACLs on consumer groups are carried over too.",
-        ),
-        setting(
-            "mirror.acls.transactional.ids",
-            Type.BOOLEAN,
-            False,
-            of_a_flow=True,
-            meaning="ACLs on transactional ids are carried over too.",
-        ),
-        setting(
+        acls("prefixed", meaning="ACLs on prefixes of topic names are carried over too."),
+        acls("groups", meaning="ACLs on consumer groups are carried over too."),
+        acls("transactional.ids", meaning="ACLs on transactional ids are carried over too."),
+        choice(
             "mirror.acls.wildcard",
-            Type.STRING,
-            WildcardAcls.DENIALS.value,
-            one_of(*values_of(WildcardAcls)),
+            WildcardAcls.DENIALS,
             of_a_flow=True,
             meaning="Of ACLs on all names (`*`) only denials are carried over, or all.",
+            field="acls.wildcard",
+            live=True,
         ),
-        setting(
-            "mirror.acls.remove.revoked",
-            Type.BOOLEAN,
-            False,
-            of_a_flow=True,
+        acls(
+            "remove.revoked",
             meaning="What this engine has allowed on the target is removed once it is revoked on the source.",
         ),
-        setting(
-            "mirror.acls.scram.users",
-            Type.BOOLEAN,
-            False,
-            of_a_flow=True,
-            meaning="SCRAM users of the source who cannot log in on the target are listed.",
-        ),
-        setting(
-            "mirror.acls.client.quotas",
-            Type.BOOLEAN,
-            False,
-            of_a_flow=True,
-            meaning="Client quotas are carried over.",
-        ),
-        setting(
+        acls("scram.users", meaning="SCRAM users of the source who cannot log in on the target are listed."),
+        acls("client.quotas", meaning="Client quotas are carried over."),
+        Definition(
             "mirror.gaps",
             Type.STRING,
             "continue",
-            one_of("continue", "stop"),
+            check=one_of("continue", "stop"),
             of_a_flow=True,
             meaning="Behind records that were gone before they were copied it goes on, or stops until acknowledged.",
+            field="stops_at_gaps",
+            convert=lambda value: value == "stop",
         ),
-        setting(
+        choice(
             "mirror.mirrored.records",
-            Type.STRING,
-            MirroredRecords.AUTO.value,
-            one_of(*values_of(MirroredRecords)),
+            MirroredRecords.AUTO,
             of_a_flow=True,
             meaning="Under unchanged names: whether records that other flows have mirrored are copied on.",
+            field="mirrored_records",
         ),
-        setting(
+        Definition(
             "mirror.leader.timeout.seconds",
             Type.DOUBLE,
             6.0,
-            between(3.0, 3600.0),
+            check=between(3.0, 3600.0),
             meaning="After how long without a renewal another engine may lead a flow.",
+            field="leader_timeout_seconds",
         ),
-        setting(
+        Definition(
             "mirror.status.port",
             Type.INT,
             -1,
-            between(-1, 65535),
+            check=between(-1, 65535),
             meaning="Port of `/metrics`, `/health`, `/ready` and `/status`; 0 takes any, -1 serves none.",
+            field="status_port",
+            convert=lambda port: None if port < 0 else port,
         ),
-        setting(
+        Definition(
             "mirror.status.address",
             Type.STRING,
             "127.0.0.1",
             meaning="Address on which they are served.",
+            field="status_address",
         ),
-        setting(
+        Definition(
             "mirror.status.cliff.seconds",
             Type.DOUBLE,
             3600.0,
-            at_least(0),
+            check=at_least(0),
             meaning="How soon the deletion of the oldest unmirrored record has to be for a flow to be DEGRADED.",
+            field="cliff_seconds",
+            live=True,
         ),
-        setting(
+        Definition(
             "mirror.history.directory",
             Type.STRING,
             "",
             meaning="Where a history of status is kept; empty keeps none.",
+            field="history.directory",
+            convert=lambda path: Path(path) if path else None,
         ),
-        setting(
+        Definition(
             "mirror.history.interval.seconds",
             Type.DOUBLE,
             10.0,
-            between(0.5, 3600.0),
+            check=between(0.5, 3600.0),
             meaning="How often a sample is taken.",
+            field="history.interval_seconds",
         ),
-        setting(
+        Definition(
             "mirror.history.retention.hours",
             Type.DOUBLE,
             168.0,
-            between(0.1, 87_600.0),
+            check=between(0.1, 87_600.0),
             meaning="For how long samples are kept.",
+            field="history.retention_seconds",
+            convert=lambda hours: 3600 * hours,
         ),
-        setting(
+        Definition(
             "mirror.history.retention.bytes",
             Type.LONG,
             1 << 30,
-            at_least(1 << 20),
+            check=at_least(1 << 20),
             meaning="How large the history may become.",
+            field="history.retention_bytes",
         ),
-        setting(
+        Definition(
             "mirror.tasks",
             Type.INT,
             0,
-            at_least(0),
+            check=at_least(0),
             meaning="How many Spark tasks copy at once; 0: as many as there are cores.",
+            field="tasks",
         ),
-        setting(
+        Definition(
             "mirror.takeover",
             Type.STRING,
             "match",
-            one_of("match", "position"),
+            check=one_of("match", "position"),
             meaning="A copy of Java MirrorMaker goes on behind its last record found, or at its recorded position.",
+            field="matches_mm2",
+            convert=lambda value: value == "match",
         ),
-        setting(
+        choice(
             "mirror.compatibility",
-            Type.STRING,
-            Generation.NEWEST.value,
-            one_of(*values_of(Generation)),
+            Generation.NEWEST,
             meaning="Which generation of MirrorMaker the defaults are of.",
+            field="generation",
         ),
     )
 )
 """The engine's own keys, which MirrorMaker 2 ignores (CFG-078)."""
 
-ENGINE_OF_A_FLOW: Final = frozenset(name for name, definition in ENGINE.items() if definition.of_a_flow)
+ENGINE_OF_A_FLOW: Final = {name: definition for name, definition in ENGINE.items() if definition.of_a_flow}
 """Those of them that a flow may have differently, written ``A->B.mirror.gaps``."""
+ENGINE_ALONE: Final = {name: definition for name, definition in ENGINE.items() if not definition.of_a_flow}
+"""The others: they are the same for all flows."""

@@ -167,15 +167,15 @@ def explain_file(path: Path) -> tuple[Explained, ...]:
 
 def explain(config: MirrorMakerConfig) -> tuple[Explained, ...]:
     """Return every entry of a file, in its order, with its effect."""
-    said = ignored_keys(config)
+    without_effect = ignored_keys(config)
     lines = {entry.key: entry.line for entry in config.file.entries}
     found = []
     for entry in config.file.entries:
         scope, effect, why = _of(config, entry)
         if lines[entry.key] != entry.line:
             effect, why = Effect.NONE, f"line {lines[entry.key]} gives it again, and the last one holds"
-        elif entry.key in said:
-            effect, why = Effect.NONE, said[entry.key]
+        elif entry.key in without_effect:
+            effect, why = Effect.NONE, without_effect[entry.key]
         one = Explained(entry.line, entry.key, shown(entry.key, entry.value), scope, effect, why)
         if effect is Effect.HONOURED and not why and one.name in ENGINE:
             one = replace(one, why=ENGINE[one.name].meaning)

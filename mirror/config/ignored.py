@@ -42,7 +42,7 @@ def ignored(config: MirrorMakerConfig) -> tuple[str, ...]:
             for each in file.entries
             if each.value != last[each.key].value
         ),
-        *(f"{file.path}:{file.line_of(key)}: {key} {said}" for key, said in ignored_keys(config).items()),
+        *(f"{file.path}:{file.line_of(key)}: {key} {why}" for key, why in ignored_keys(config).items()),
     )
 
 
@@ -50,7 +50,7 @@ def ignored_keys(config: MirrorMakerConfig) -> dict[str, str]:
     """Return what is to be said of each such key, in the order of the file."""
     aliases = config.clusters
     flows = [Flow(source, target) for source in aliases for target in aliases if source != target]
-    told = {}
+    found = {}
     without_effect = dict(unused_security(config)) | {each.key: each.message for each in misspelt(config)}
     for key in dict.fromkeys(entry.key for entry in config.file.entries):
         flow = next((each for each in flows if key.startswith(f"{each}.")), None)
@@ -76,8 +76,8 @@ def ignored_keys(config: MirrorMakerConfig) -> dict[str, str]:
         else:
             message = f"has no effect at the top level, as in MirrorMaker 2; write it for {_owner(key, flows)}"
         if message is not None:
-            told[key] = message
-    return told
+            found[key] = message
+    return found
 
 
 def _is_read(key: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a reader of MirrorMaker's side topics is told: the keys of Java's ``MirrorClientConfig`` (section 4)."""
+"""What a reader of MirrorMaker's side topics is given: the keys of Java's ``MirrorClientConfig`` (section 4)."""
 
 from __future__ import annotations
 

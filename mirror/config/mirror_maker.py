@@ -1,7 +1,7 @@
 """The layers of a properties file, put together as MirrorMaker 2's dedicated mode does (sections 1.5 to 1.8).
 
 Everything here is properties in, properties out: which clusters and flows there are, and what their worker and their
-three connectors are told. The words of the result are Java's.
+three connectors get. The words of the result are Java's.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class MirrorMakerConfig:
 
     def engine(self, flow: Flow) -> dict[str, str]:
         """Return what only this engine reads for ``flow``: of the top level, and what the flow has differently."""
-        own = {name: self.resolved.get(f"{flow}.{name}") for name in ENGINE_OF_A_FLOW | RETENTION.keys()}
+        own = {name: self.resolved.get(f"{flow}.{name}") for name in ENGINE_OF_A_FLOW | RETENTION}
         return {**self.resolved, **{name: value for name, value in own.items() if value is not None}}
 
     def connector(self, flow: Flow, connector: Connector) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 MirrorMaker 2 takes any key, silently: below a flow or a cluster it may be a plugin's (CFG-090), elsewhere it has no
 effect (CFG-078). So a key is refused only if it is nearly the name of a known one, below a flow that has no classes of
-its own; whatever else nobody here reads is told, with what may have been meant.
+its own; whatever else nobody here reads is reported, with what may have been meant.
 
 Invariants:
 
@@ -32,7 +32,8 @@ from mirror.model.patterns import parse_list
 _ALIKE = 0.8
 # Short, and nothing is refused for them: "eats" and "east" come to 0.75.
 _ALIKE_ALIASES = 0.7
-# Of the hundreds of keys of workers and clients many are nearly another one; what is less alike is told, not refused.
+# Of the hundreds of keys of workers and clients many are nearly another one; what is less alike is reported, not
+# refused.
 _ALIKE_OF_A_CLUSTER = 0.9
 _MOST_MEANT = 3
 _OF_PLUGINS = (

@@ -21,15 +21,7 @@ from mirror.config.definitions import (
     TRANSACTIONAL_PRODUCER,
     WORKER,
 )
-from mirror.config.engine_keys import (
-    ENGINE,
-    MirroredRecords,
-    Offsets,
-    Oversized,
-    RecreatedTopics,
-    RefusedOffsets,
-    WildcardAcls,
-)
+from mirror.config.engine_keys import ENGINE_ALONE, ENGINE_OF_A_FLOW, Offsets
 from mirror.config.errors import ConfigError
 from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
 from mirror.config.ignored import ignored
@@ -120,26 +112,8 @@ def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
     ConfigError
         for a value that cannot be used.
     """
-    keys = _Keys(config, ENGINE, config.resolved)
-    directory = keys.get("mirror.history.directory")
-    return EngineSettings(
-        epoch_seconds=keys.get("mirror.epoch.seconds"),
-        commit_interval_seconds=keys.get("mirror.commit.interval.ms") / 1000,
-        discovery_seconds=keys.get("mirror.discovery.seconds"),
-        tasks=keys.get("mirror.tasks"),
-        generation=Generation(keys.get("mirror.compatibility")),
-        matches_mm2=keys.get("mirror.takeover") == "match",
-        leader_timeout_seconds=keys.get("mirror.leader.timeout.seconds"),
-        status_port=None if (port := keys.get("mirror.status.port")) < 0 else port,
-        status_address=keys.get("mirror.status.address"),
-        cliff_seconds=keys.get("mirror.status.cliff.seconds"),
-        history=HistorySettings(
-            Path(directory) if directory else None,
-            keys.get("mirror.history.interval.seconds"),
-            3600 * keys.get("mirror.history.retention.hours"),
-            keys.get("mirror.history.retention.bytes"),
-        ),
-    )
+    keys = _Keys(config, ENGINE_ALONE, config.resolved)
+    return EngineSettings(**keys.fields(), history=HistorySettings(**keys.fields("history")))
 
 
 def flow_settings(
@@ -162,7 +136,7 @@ def flow_settings(
     source, checkpoint, heartbeat = (
         _Keys.of_connector(config, flow, connector, inside_worker=inside_worker) for connector in Connector
     )
-    retention = _Keys(config, RETENTION, config.engine(flow), flow)
+    own = _Keys(config, RETENTION | ENGINE_OF_A_FLOW, config.engine(flow), flow)
     exactly_once = bool(worker.get("exactly.once.source.support").lower() == "enabled")
     clients = _clients(source, checkpoint, heartbeat)
     clients = replace(
@@ -170,63 +144,28 @@ def flow_settings(
         source_consumer=_with_first_position(config, flow, clients.source_consumer),
         data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once),
     )
-    policy, aliases, location = _policy(source, engine.generation), _aliases(source), source.get(_SYNCS_LOCATION)
+    policy, aliases = _policy(source, engine.generation), _aliases(source)
+    of_one_key = worker.fields() | heartbeat.fields() | checkpoint.fields() | source.fields() | own.fields()
+    syncs_at_source = of_one_key["offset_syncs_location"] == "source"
     return FlowSettings(
+        **of_one_key,
         flow=flow,
-        enabled=source.get("enabled"),
         generation=engine.generation,
         policy=policy,
         topic_filter=_name_filter(source, "topics", engine.generation),
         group_filter=_name_filter(checkpoint, "groups", engine.generation),
         config_property_filter=_config_property_filter(source, engine.generation),
         clients=clients,
-        offset_syncs_topic=policy.offset_syncs_topic(aliases.target if location == "source" else aliases.source),
+        offset_syncs_topic=policy.offset_syncs_topic(aliases.target if syncs_at_source else aliases.source),
         checkpoints_topic=policy.checkpoints_topic(aliases.source),
         heartbeats_topic=policy.heartbeats_topic(),
-        replication_factor=source.get("replication.factor"),
-        offset_syncs_replication_factor=source.get("offset-syncs.topic.replication.factor"),
-        checkpoints_replication_factor=checkpoint.get("checkpoints.topic.replication.factor"),
-        heartbeats_replication_factor=heartbeat.get("heartbeats.topic.replication.factor"),
-        offset_syncs_retention_ms=retention.get("offset.syncs.topic.retention.ms"),
-        checkpoints_retention_ms=retention.get("checkpoints.topic.retention.ms"),
-        heartbeats_retention_ms=retention.get("heartbeats.topic.retention.ms"),
-        offset_storage_replication_factor=worker.get("offset.storage.replication.factor"),
-        offset_storage_partitions=worker.get("offset.storage.partitions"),
-        offset_storage_topic=worker.get("offset.storage.topic"),
-        config_storage_topic=worker.get("config.storage.topic"),
-        offset_syncs_location=location,
-        offset_lag_max=source.get("offset.lag.max"),
-        tasks_max=source.get("tasks.max"),
-        emit_offset_syncs=source.get("emit.offset-syncs.enabled"),
-        emit_checkpoints=checkpoint.get("emit.checkpoints.enabled"),
-        emit_heartbeats=heartbeat.get("emit.heartbeats.enabled"),
-        sync_group_offsets=checkpoint.get("sync.group.offsets.enabled"),
-        sync_topic_configs=source.get("sync.topic.configs.enabled"),
-        sync_topic_acls=source.get("sync.topic.acls.enabled"),
-        refresh_topics=source.get("refresh.topics.enabled"),
-        refresh_groups=checkpoint.get("refresh.groups.enabled"),
-        heartbeats_replication=source.get("heartbeats.replication.enabled"),
-        emit_checkpoints_interval_seconds=checkpoint.get("emit.checkpoints.interval.seconds"),
-        emit_heartbeats_interval_seconds=heartbeat.get("emit.heartbeats.interval.seconds"),
-        sync_group_offsets_interval_seconds=checkpoint.get("sync.group.offsets.interval.seconds"),
-        sync_topic_configs_interval_seconds=source.get("sync.topic.configs.interval.seconds"),
-        sync_topic_acls_interval_seconds=source.get("sync.topic.acls.interval.seconds"),
-        refresh_topics_interval_seconds=source.get("refresh.topics.interval.seconds"),
-        refresh_groups_interval_seconds=checkpoint.get("refresh.groups.interval.seconds"),
-        offset_commit_interval_seconds=worker.get("offset.flush.interval.ms") / 1000,
         source_metric_names=frozenset(source.get("metric.names.formats")),
         checkpoint_metric_names=frozenset(checkpoint.get("metric.names.formats")),
-        stops_at_gaps=_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.gaps") == "stop",
         transactions=_transactions(worker, source, clients, exactly_once=exactly_once),
-        group_id=worker.get("group.id"),
         fetch_limits=_fetch_limits(config, flow, clients.source_consumer),
-        oversized_records=Oversized(_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.oversized.records")),
-        mirrored_records=MirroredRecords(
-            _Keys(config, ENGINE, config.engine(flow), flow).get("mirror.mirrored.records")
-        ),
         transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
-        acls=_acls(_Keys(config, ENGINE, config.engine(flow), flow)),
-        same_offsets=_same_offsets(_Keys(config, ENGINE, config.engine(flow), flow)),
+        acls=AclSettings(**own.fields("acls")),
+        same_offsets=_same_offsets(own),
         discovery_seconds=_discovery_seconds(source, engine),
     )
 
@@ -238,31 +177,10 @@ def _discovery_seconds(source: _Keys, engine: EngineSettings) -> float:
     return float(source.get(key)) if key in source.values else engine.discovery_seconds
 
 
-def _acls(keys: _Keys) -> AclSettings:
-    return AclSettings(
-        prefixed=keys.get("mirror.acls.prefixed"),
-        groups=keys.get("mirror.acls.groups"),
-        transactional_ids=keys.get("mirror.acls.transactional.ids"),
-        wildcard=WildcardAcls(keys.get("mirror.acls.wildcard")),
-        remove_revoked=keys.get("mirror.acls.remove.revoked"),
-        scram_users=keys.get("mirror.acls.scram.users"),
-        client_quotas=keys.get("mirror.acls.client.quotas"),
-    )
-
-
 def _same_offsets(keys: _Keys) -> SameOffsets | None:
-    offsets, topics, limit, refused, recreated = (
-        keys.get(f"mirror.offsets{name}") for name in ("", ".topics", ".pad.limit", ".refused", ".recreated")
-    )
+    topics, limits = keys.get("mirror.offsets.topics"), keys.fields("same_offsets")
     _require_patterns(keys, "mirror.offsets.topics", topics)
-    if Offsets(offsets) is not Offsets.SAME:
-        return None
-    return SameOffsets(
-        PatternList(topics),
-        limit,
-        translates_refused=RefusedOffsets(refused) is RefusedOffsets.TRANSLATE,
-        makes_recreated_anew=RecreatedTopics(recreated) is RecreatedTopics.MAKE_ANEW,
-    )
+    return SameOffsets(PatternList(topics), **limits) if keys.get("mirror.offsets") == Offsets.SAME else None
 
 
 def _fetch_limits(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> FetchLimits:
@@ -314,6 +232,15 @@ class _Keys:
 
     def get(self, name: str) -> Any:
         return self.read(self.definitions[name])
+
+    def fields(self, part: str = "") -> dict[str, Any]:
+        """Return the fields that have the value of one key each, of one part of the settings if it is named."""
+        return {
+            field: definition.convert(self.read(definition))
+            for definition in self.definitions.values()
+            for of, _, field in (definition.field.rpartition("."),)
+            if field and of == part
+        }
 
     def read(self, definition: Definition) -> Any:
         try:
@@ -448,7 +375,7 @@ def _config_property_filter(keys: _Keys, generation: Generation) -> ConfigProper
 def _require_patterns(keys: _Keys, key: str, patterns: tuple[str, ...]) -> None:
     try:
         for each in patterns:
-            # One that is wrong by itself is told as it was written; Java joins them.
+            # One that is wrong by itself is reported as it was written; Java joins them.
             PatternList((each,))
         PatternList(patterns)
     except PatternError as problem:

@@ -139,17 +139,17 @@ class FlowSettings:
     acls: AclSettings
     """What is done about ACLs beyond MirrorMaker's rules."""
 
-    same_offsets: SameOffsets | None = None
+    same_offsets: SameOffsets | None
     """Given where ``mirror.offsets`` is ``same``, for this flow or for all."""
 
-    fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
+    fetch_limits: FetchLimits
     """How much of the source is read at once."""
 
-    source_metric_names: frozenset[str] = frozenset({"legacy"})
-    checkpoint_metric_names: frozenset[str] = frozenset({"legacy"})
+    source_metric_names: frozenset[str]
+    checkpoint_metric_names: frozenset[str]
     """Under which names the metrics of MirrorMaker's connectors are served: ``legacy``, ``new``, or both (CFG-015)."""
 
-    discovery_seconds: float = 5.0
+    discovery_seconds: float
     """How often topics are looked for: within seconds, unless the file says how often; infinite: once."""
 
     @property
@@ -218,7 +218,7 @@ class FlowSettings:
     def translates_refused(self, topic: str) -> bool:
         """Tell whether copies of ``topic``, a name on the source, that cannot have its offsets are translated instead.
 
-        Not under unchanged names: what is not to go round is told by the offsets there.
+        Not under unchanged names: what is not to go round is recognised by the offsets there.
         """
         wanted = self.same_offsets
         if wanted is None or self.pad_limit(topic) is None:
@@ -257,7 +257,7 @@ class FlowSettings:
 
 @dataclass(frozen=True, slots=True)
 class AclSettings:
-    """What is carried over beside the ACLs that MirrorMaker copies (``mirror.acls.*``); the defaults are its rules.
+    """What is carried over beside the ACLs that MirrorMaker copies (``mirror.acls.*``).
 
     Parameters
     ----------
@@ -275,13 +275,13 @@ class AclSettings:
         the quotas of users and client ids
     """
 
-    prefixed: bool = False
-    groups: bool = False
-    transactional_ids: bool = False
-    wildcard: WildcardAcls = WildcardAcls.DENIALS
-    remove_revoked: bool = False
-    scram_users: bool = False
-    client_quotas: bool = False
+    prefixed: bool
+    groups: bool
+    transactional_ids: bool
+    wildcard: WildcardAcls
+    remove_revoked: bool
+    scram_users: bool
+    client_quotas: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,10 +343,10 @@ class TransactionSettings:
 class HistorySettings:
     """Where a history is kept, None: nowhere; how far samples are apart; what is kept (``mirror.history.*``)."""
 
-    directory: Path | None = None
-    interval_seconds: float = 10.0
-    retention_seconds: float = 7 * 86_400.0
-    retention_bytes: int = 1 << 30
+    directory: Path | None
+    interval_seconds: float
+    retention_seconds: float
+    retention_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,17 +378,17 @@ class EngineSettings:
         what is kept of what is seen of the flows
     """
 
-    epoch_seconds: float = 30.0
-    commit_interval_seconds: float = 1.0
-    discovery_seconds: float = 5.0
-    tasks: int = 0
-    generation: Generation = Generation.NEWEST
-    matches_mm2: bool = True
-    leader_timeout_seconds: float = 6.0
-    status_port: int | None = None
-    status_address: str = "127.0.0.1"
-    cliff_seconds: float = 3600.0
-    history: HistorySettings = HistorySettings()
+    epoch_seconds: float
+    commit_interval_seconds: float
+    discovery_seconds: float
+    tasks: int
+    generation: Generation
+    matches_mm2: bool
+    leader_timeout_seconds: float
+    status_port: int | None
+    status_address: str
+    cliff_seconds: float
+    history: HistorySettings
 
 
 @dataclass(frozen=True, slots=True)

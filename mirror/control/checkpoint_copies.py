@@ -54,7 +54,7 @@ class CheckpointCopies:
         """Return the checkpoint of the present copy that takes the place of one of an earlier copy.
 
         Where the source or the copy is the same one as before, the group goes on where both say that all before was
-        read: at the lower position. Where neither is, it has read nothing. None if that cannot be told.
+        read: at the lower position. Where neither is, it has read nothing. None if that cannot be known.
         """
         source = self._source(checkpoint.topic_partition)
         if source is None:

@@ -36,7 +36,7 @@ class CheckpointDecision:
     position
         as committed on the source.
     translation
-        what it is on the target, or why that cannot be told.
+        what it is on the target, or why that cannot be known.
     checkpoint
         what a checkpoint says of it now, None if there is none to be had.
     is_news
@@ -67,7 +67,7 @@ class Copies(Protocol):
         ...
 
     def lowered(self, checkpoint: Checkpoint) -> Checkpoint | None:
-        """Return what takes the place of a checkpoint of an earlier copy; None if that cannot be told."""
+        """Return what takes the place of a checkpoint of an earlier copy; None if that cannot be known."""
         ...
 
 

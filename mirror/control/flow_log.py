@@ -70,8 +70,8 @@ class FlowLog:
         if self._tail.has_begun_anew:
             self.state, self._records = FlowState(), {}
         for record in records:
-            said_by = term_of(record.headers), epoch_of(record.headers)
-            if not self.state.apply(record.key, record.value, *said_by):
+            written_in = term_of(record.headers), epoch_of(record.headers)
+            if not self.state.apply(record.key, record.value, *written_in):
                 continue
             if record.key is not None:
                 self._records.pop(record.key, None)

@@ -18,7 +18,7 @@ from mirror.model.pause import Pauses
 from mirror.model.state_values import ForeignWriter, Standby
 
 State = Literal["STARTING", "RUNNING", "PAUSED", "DEGRADED", "FAILED", "STOPPED"]
-# What the source deletes sooner than that is told, unless it keeps nothing for long.
+# What the source deletes sooner than that is reported, unless it keeps nothing for long.
 CLIFF_SECONDS = 3600.0
 
 

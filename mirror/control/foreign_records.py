@@ -42,7 +42,7 @@ def find_foreign(
     """Return who has written at some offsets of a copy, apart from ``mirrors``, with what was ``known`` of them.
 
     Of a long stretch only the first megabytes are read, unless it is to be read ``whole``. Without ``mirrors`` anybody
-    may write there, and only what bears one of the flow's ``own`` producer ids is told: what those of an aborted
+    may write there, and only what bears one of the flow's ``own`` producer ids is reported: what those of an aborted
     transaction bear is not late. If it may be looked at ``again``, batches among those that are known of a producer are
     not counted once more.
 
@@ -85,9 +85,9 @@ def foreign_reasons(
     ``own``: the flow's own producer ids.
     """
     return tuple(
-        f"{each.copy} on {alias} has {told}"
+        f"{each.copy} on {alias} has {found}"
         for each in sorted(foreign, key=lambda each: (each.copy, each.producer_id))
-        if (told := foreign_records(each, now_ms, own))
+        if (found := foreign_records(each, now_ms, own))
     )
 
 

@@ -1,8 +1,8 @@
 """What is on record of topics that are gone from both clusters: dropped, so that the state topic does not only grow.
 
 Dropped too early it would be copied twice, or lost. So both clusters must say of the topic and of its copy, asked by
-name, that there are none such; not to be told (an outage, an ACL) says nothing, nor does a topic filter. They must go
-on saying so for an hour.
+name, that there are none such; no answer (an outage, an ACL) says nothing, nor does a topic filter. They must
+go on saying so for an hour.
 
 Invariants:
 

@@ -48,7 +48,7 @@ class TranslatedPosition:
     upstream
         the group's position on the source.
     translation
-        what it is on the target, or why that cannot be told.
+        what it is on the target, or why that cannot be known.
     metadata
         what the group committed with its position.
     checkpoint_at_ms
@@ -116,7 +116,7 @@ class GroupView:
     unknown_positions
         groups and partitions that the source has and whose positions it did not tell, with the reason.
     read
-        what the source told; nothing if it was not asked.
+        what the source reported; nothing if it was not asked.
     unmatched
         that no group matches the pattern, in words; None: some do.
     report
@@ -153,7 +153,7 @@ def view_groups(
     """Translate the position of every group that passes the flow's filters and whose whole id matches ``pattern``.
 
     ``flows`` are all enabled ones of the file: those of other clusters may write to the same topics. ``back`` is the
-    flow in the other direction: groups that read its copies go home to the originals, whatever the names of the copies
+    flow in the other direction: groups that read its copies go back to the originals, whatever the names of the copies
     are to the topic filter of this flow, which is about what it copies; None: by the topic filter alone. ``with_ages``
     tells how old checkpoints are also where they are not needed. ``log`` is that of the flow, where somebody follows
     it; it is not closed.
@@ -222,7 +222,7 @@ def _age_seconds(at_ms: int) -> float:
 def _from_source(
     settings: FlowSettings, clusters: Mapping[str, ClusterSettings], pattern: str
 ) -> tuple[GroupPositions, list[GroupListing], str | None]:
-    """Return positions of the groups that match, all groups that pass the flow's filters, and why none is told.
+    """Return positions of the groups that match, all groups that pass the flow's filters, and why none is reported.
 
     Of groups whose state is not mirrored there are no positions.
     """
@@ -286,7 +286,7 @@ def _with_ages(
     try:
         last = last_checkpoints(tail.poll())
     except RequestFailed:
-        # There are none yet, or they may not be read: where groups go on is told without them.
+        # There are none yet, or they may not be read: where groups go on is reported without them.
         return list(positions)
     finally:
         tail.close()
@@ -317,12 +317,12 @@ def _from_checkpoints(
         source = sources.get(target)
         known = log.offset_map(source) if source else None
         translation = translate_again(checkpoint, known, copies, shares=not settings.policy.can_detect_cycles)
-        said = checkpoint.metadata, checkpoint.at_ms
+        content = checkpoint.metadata, checkpoint.at_ms
         # Where nothing at all is on record the state is lost, and nobody knows what is gone; nor of what was seen last
         # before a loss, for its position may be what was lost.
         is_known_since = loss is None or (checkpoint.at_ms is not None and checkpoint.at_ms > loss.at_ms)
         is_gone = source is None and bool(sources) and is_known_since
-        found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, *said, is_gone=is_gone))
+        found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, *content, is_gone=is_gone))
     return found, groups
 
 
@@ -336,20 +336,20 @@ def translate_again(checkpoint: Checkpoint, known: OffsetMap | None, copies: Cop
     shares
         whether the topic may hold records of the target itself.
     """
-    said = checkpoint.downstream
+    checkpointed = checkpoint.downstream
     if not copies.is_current(checkpoint):
         lowered = copies.lowered(checkpoint)
         if lowered is None or known is None:
             return NotMirrored()
         return Bounded(lowered.downstream, max(0, known.downstream_next - lowered.downstream))
     if known is None:
-        return Bounded(said, 0)
+        return Bounded(checkpointed, 0)
     again = known.translate(checkpoint.upstream)
     if not isinstance(again, Exact | Bounded):
-        return Bounded(said, 0)
+        return Bounded(checkpointed, 0)
     # Of what the target has from before the source was created anew, or of its own, it may not have read the rest.
-    if again.downstream > said and (shares or _began_behind(known, said)):
-        return Bounded(said, again.downstream - said)
+    if again.downstream > checkpointed and (shares or _began_behind(known, checkpointed)):
+        return Bounded(checkpointed, again.downstream - checkpointed)
     return again
 
 

@@ -261,7 +261,7 @@ def _denied_markers(target: ClusterSettings, settings: FlowSettings) -> Rows:
 def _rights(target: ClusterSettings, settings: FlowSettings) -> tuple[str, ...]:
     """Say what keeps an earlier engine from writing late, and which rights on transactional ids would do it better.
 
-    As far as that can be told without using an id. One that nobody has used yet is asked for: it is needed whenever a
+    As far as that can be known without using an id. One that nobody has used yet is asked for: it is needed whenever a
     transaction does not end, or with more tasks.
     """
     transactions = settings.transactions

@@ -193,8 +193,8 @@ class RecreatedTopicsTick(RecordingTick):
                 "there to have it made anew"
                 for each in outdated
             ]
-        told = known_topic_ids(self._source, [each.topic.name for each in outdated])
-        copies = {each.copy.name: each for each in outdated if told[each.topic.name] == {each.topic.topic_id}}
+        known = known_topic_ids(self._source, [each.topic.name for each in outdated])
+        copies = {each.copy.name: each for each in outdated if known[each.topic.name] == {each.topic.topic_id}}
         if not copies:
             return 0, ()
         as_before = old_topics.look_at(self._target, copies)
@@ -244,7 +244,7 @@ class RecreatedTopicsTick(RecordingTick):
         return found
 
     def _bounds(self, copies: Iterable[Topic]) -> Found[str, dict[TopicPartition, tuple[int, int]]]:
-        """Return where the logs of each topic's partitions begin and end; a topic is told whole or not at all."""
+        """Return where the logs of each topic's partitions begin and end; a topic is reported whole or not at all."""
         partitions = [each for copy in copies for each in copy.topic_partitions]
         starts, ends = self._target.offsets(partitions, "earliest"), self._target.offsets(partitions, "written")
         found: Found[str, dict[TopicPartition, tuple[int, int]]] = Found()
@@ -276,8 +276,8 @@ class RecreatedTopicsTick(RecordingTick):
         for each, (start, end) in sorted(logs.items()):
             position = copy.positions.get(TopicPartition(copy.topic.name, each.partition))
             copied = position.downstream if position is not None else 0
-            if (said := self._others(self._settings, each, max(start, copied), end)) is not None:
-                return said
+            if (found := self._others(self._settings, each, max(start, copied), end)) is not None:
+                return found
         return None
 
 

@@ -57,7 +57,7 @@ def plan_same_offsets(
     pairs
         partitions of the source and of their copies.
     logs
-        by partition of the source; of one that is missing it could not be told.
+        by partition of the source; of one that is missing it could not be known.
     cleaned
         names of the copies that are cleaned by key, of :func:`compacted`.
     begun

@@ -18,12 +18,12 @@ def state_notes(flow: Flow, state: FlowState) -> tuple[str, ...]:
     if not state.not_understood:
         return lost
     kinds = Counter(each.kind for each in state.not_understood.values())
-    kinds_said = ", ".join(f"{count} of kind {kind!r}" for kind, count in sorted(kinds.items()))
+    kinds_named = ", ".join(f"{count} of kind {kind!r}" for kind, count in sorted(kinds.items()))
     key, first = min(state.not_understood.items())
     example = f"the first has the key {key.decode(errors='replace')} ({first.problem})"
     note = (
         f"{topic} holds {counted(len(state.not_understood), 'record')} that this version does not understand, "
         f"and leaves as they are: "
-        f"{kinds_said}; {example}"
+        f"{kinds_named}; {example}"
     )
     return (*lost, note)

@@ -118,7 +118,7 @@ class FlowObserver:
         most_read
             of how many partitions in a look the oldest record to be copied may be read; None: of all.
         cliff_seconds
-            how soon the source must delete something that is not copied for that to be told.
+            how soon the source must delete something that is not copied for that to be reported.
         """
         self._underway = underway
         self._most_read = most_read
@@ -168,9 +168,9 @@ class FlowObserver:
             trouble += _beside(state.run, flow, str(problem))
             partitions = tuple(_unknown_lag(source, position) for source, position in positions.items())
         untold += tuple(f"{flow.target}: {copy} has no leader" for copy in leaderless.values())
-        # What the engine has told of a partition is not told twice.
-        told = state.run.reasons if state.run is not None else ()
-        trouble += shortened([each for each in untold if not any(reason.endswith(f": {each}") for reason in told)])
+        # What the engine has reported of a partition is not reported twice.
+        reported = state.run.reasons if state.run is not None else ()
+        trouble += shortened([each for each in untold if not any(reason.endswith(f": {each}") for reason in reported)])
         gaps_of = Counter(gap.source for gap in state.open_gaps)
         stopped = state.stopped
         partitions = tuple(
@@ -196,7 +196,7 @@ class FlowObserver:
         verdict, reasons = "DEGRADED" if moved and verdict == "RUNNING" else verdict, (*moved, *reasons)
         notes += moving if liveness.skew is None else (*moving, liveness.skew)
         messages = state.run.notes if state.run else ()
-        # What the engine has told is not told twice.
+        # What the engine has reported is not reported twice.
         notes += (*messages, *(note for note in state_notes(flow, state) if not any(note in each for each in messages)))
         gaps, foreign = tuple(state.gaps.values()), tuple(state.foreign.values())
         now_ms = int(time.time() * 1000)
@@ -260,15 +260,15 @@ class FlowObserver:
     ) -> tuple[tuple[PartitionStatus, ...], tuple[str, ...], tuple[str, ...]]:
         """Return where the partitions stand that the source has, the copies of what it has not (RUN-07), and problems.
 
-        Where a partition without a leader ends is not known; the others are told all the same.
+        Where a partition without a leader ends is not known; the others are reported all the same.
         """
         channel = self._source_channel()
         ends = channel.find_offsets(positions, LATEST) if positions else PartitionAnswers()
         gone = channel.absent(ends.problems)
         # Offsets of a topic that was created anew are not those of the position.
-        told = {source: each for source, each in positions.items() if source in ends}
-        recreated = {each for each, at in told.items() if differ(at.topic_id, channel.topic_id(each.topic))}
-        there = {source: each for source, each in told.items() if source not in recreated}
+        present = {source: each for source, each in positions.items() if source in ends}
+        recreated = {each for each, at in present.items() if differ(at.topic_id, channel.topic_id(each.topic))}
+        there = {source: each for source, each in present.items() if source not in recreated}
         lags = {source: max(0, ends[source] - each.upstream) for source, each in there.items()}
         oldest = self._oldest(channel, {source: each.upstream for source, each in there.items()}, lags, ends)
         retention = self._kept(channel, {source.topic for source in oldest})
@@ -363,8 +363,8 @@ class FlowObserver:
         """Return how long the source keeps records, as it said in the last minute."""
         if time.monotonic() >= self._retention_at + _RETENTION_SECONDS:
             self._retention, self._retention_at = {}, time.monotonic()
-        told = topic_settings(channel, {each for each in topics if each not in self._retention}, RETENTION_KEYS)
-        self._retention |= {topic: Retention.of(settings) for topic, settings in told.items()}
+        found = topic_settings(channel, {each for each in topics if each not in self._retention}, RETENTION_KEYS)
+        self._retention |= {topic: Retention.of(settings) for topic, settings in found.items()}
         return self._retention
 
     def _forget_source(self) -> None:
@@ -419,7 +419,7 @@ def _age(record: Waiting) -> float | None:
 
 
 def _beside(run: RunReport | None, flow: Flow, problem: str) -> list[str]:
-    """Return what was met of the source, unless the engine has told in its own words that it cannot be reached."""
+    """Return what was met of the source, unless the engine has reported in its own words that it cannot be reached."""
     messages = (f"{connection_name(flow, flow.source)}: ", f"{flow.source} does not answer (")
     return [] if run is not None and any(each.startswith(messages) for each in run.reasons) else [problem]
 
@@ -443,16 +443,19 @@ def _moves(flow: Flow, entries: Iterable[FailoverEntry], *, is_cut: bool) -> tup
     """Return the runs on record because of which a flow is not simply running, and those that have not cut it yet."""
     done = f"failed over: the applications are on {flow.target}"
     copies = "" if is_cut else ", and yet it is not cut, so that it is copied on"
-    said = {
+    described = {
         Phase.DONE: f"{done}{copies}; mirror failback leads back",
         Phase.UNDER_WAY: "a failover is under way",
-        Phase.RETURNING: f"a failback is under way, from {flow.target} home to {flow.source}",
+        Phase.RETURNING: f"a failback is under way, from {flow.target} back to {flow.source}",
     }
-    told = [
-        (is_cut or each.phase is Phase.DONE, f"{said[each.phase]} ({each.mode}, {iso_time(each.at_ms)}, {each.where})")
+    lines = [
+        (
+            is_cut or each.phase is Phase.DONE,
+            f"{described[each.phase]} ({each.mode}, {iso_time(each.at_ms)}, {each.where})",
+        )
         for each in entries
     ]
-    return tuple(words for tells, words in told if tells), tuple(words for tells, words in told if not tells)
+    return tuple(words for goes_on, words in lines if goes_on), tuple(words for goes_on, words in lines if not goes_on)
 
 
 def _paused(state: FlowState, limit: str | None, *, is_confirmed: bool) -> tuple[str, ...]:

@@ -33,8 +33,8 @@ _OPERATIONAL = (
     OSError,
 )
 # What fails for ten groups fails for ten thousand; a report must stay far below the size of a record.
-MOST_TOLD = 10
-_LONGEST_TOLD = 1_000
+MOST_NAMED = 10
+_LONGEST_NAMED = 1_000
 
 
 def now_ms() -> int:
@@ -108,5 +108,5 @@ def run_tick(name: str, clock: Clock, round_of_work: Callable[[int], tuple[int, 
 
 def shortened(texts: Sequence[str]) -> list[str]:
     """Return the first of some texts, each of a length that can be read, and how many more there are."""
-    messages = [each if len(each) <= _LONGEST_TOLD else f"{each[:_LONGEST_TOLD]}..." for each in texts[:MOST_TOLD]]
-    return [*messages, f"... and {len(texts) - MOST_TOLD:,} more"] if len(texts) > MOST_TOLD else messages
+    messages = [each if len(each) <= _LONGEST_NAMED else f"{each[:_LONGEST_NAMED]}..." for each in texts[:MOST_NAMED]]
+    return [*messages, f"... and {len(texts) - MOST_NAMED:,} more"] if len(texts) > MOST_NAMED else messages

@@ -63,11 +63,11 @@ class BackgroundCalls:
             try:
                 found = call()
             except KafkaProblem as failure:
-                self._tell(key, partial(then, failure))
+                self._hand_over(key, partial(then, failure))
             except BaseException as defect:  # noqa: BLE001  # raised again in the loop's thread
-                self._tell(key, partial(_raise, defect))
+                self._hand_over(key, partial(_raise, defect))
             else:
-                self._tell(key, partial(then, found), partial(drop, found))
+                self._hand_over(key, partial(then, found), partial(drop, found))
 
         threading.Thread(target=run, name=f"call {key}", daemon=True).start()
 
@@ -96,7 +96,7 @@ class BackgroundCalls:
                 _, _, drop = self._done.get_nowait()
                 drop()
 
-    def _tell(self, key: Hashable, then: Callable[[], None], drop: Callable[[], None] = lambda: None) -> None:
+    def _hand_over(self, key: Hashable, then: Callable[[], None], drop: Callable[[], None] = lambda: None) -> None:
         self._done.put((key, then, drop))
         if self._is_closed:
             self._drop_all()

@@ -224,7 +224,7 @@ class FlowCommits:
         self._dead_letter_stream.put(SideBatch(lane.dead_letter.content, lambda: self._dead_letters.popleft().parked()))
 
     def _is_parked_already(self, lane: Lane, dead_letter: DeadLetter) -> bool:
-        """Tell the lane if its dead letter is found among the last ones, or if that cannot be told for now."""
+        """Tell the lane if its dead letter is found among the last ones, or if that cannot be known for now."""
         try:
             if self._parked_before is None:
                 self._parked_before = oversized.parked_last(self.work)
@@ -298,8 +298,8 @@ class FlowCommits:
         if (side, address) not in self._streams:
 
             def refused(code: int, message: str) -> None:
-                said = f"{codes.name(code)} {message}".rstrip()
-                self._refusal = f"{address} on the {side} refuses what the flow writes down: {said}"
+                answer = f"{codes.name(code)} {message}".rstrip()
+                self._refusal = f"{address} on the {side} refuses what the flow writes down: {answer}"
 
             stream = Stream(address, _acknowledged, refused, pipelined=False, gate=gate)
             self._streams[side, address] = stream

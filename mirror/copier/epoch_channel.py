@@ -69,7 +69,7 @@ class EpochChannel:
     most
         how many tasks have listened at once.
     write_until
-        until when any of them may write by what they were told, by `mirror.clock.steady_seconds`.
+        until when any of them may write by what they were last answered, by `mirror.clock.steady_seconds`.
     first_at
         when the first task began to listen, by `time.monotonic`; None if none has yet.
     """
@@ -80,7 +80,7 @@ class EpochChannel:
         troubled: Callable[[Troubles], None] = lambda _: None,
         write_seconds: Callable[[], float] = lambda: math.inf,
         copied: Callable[[CopiedNews], None] = lambda _: None,
-        told: Callable[[int, str], None] = lambda _, __: None,
+        log: Callable[[int, str], None] = lambda _, __: None,
         *,
         bind: str | None = None,
         port: int = 0,
@@ -90,13 +90,13 @@ class EpochChannel:
         ``bind`` is the address of this machine that is listened on, if that is another; ``port`` the first of 16 ports
         of which a free one is taken, 0: any.
 
-        ``troubled`` is told, in another thread, what has changed of what is wrong, and ``copied`` of how much is
-        copied, and ``told`` what tasks say, with the level of `logging`; ``write_seconds`` is asked there for how many
-        seconds from now on the tasks may write.
+        Called in another thread are ``troubled`` with what has changed of what is wrong, ``copied`` with how much more
+        is copied, ``log`` with lines of tasks and their level of `logging`, and ``write_seconds`` for how many seconds
+        from now on the tasks may write.
         """
         self._troubled: Callable[[Any], None] = troubled
         self._copied: Callable[[Any], None] = copied
-        self._told = told
+        self._log = log
         self._write_seconds = write_seconds
         self._server = _listen(bind or host, port)
         # Kept: an engine that stops may have taken the server down before tasks are told where it was.
@@ -176,7 +176,7 @@ class EpochChannel:
                         if not self._woken_end.recv(1):
                             self._close_all()
                             return
-                        self._tell_all()
+                        self._end_all()
                     elif key.fileobj is self._server:
                         listener, _ = self._server.accept()
                         self._listeners[listener] = time.monotonic()
@@ -184,7 +184,7 @@ class EpochChannel:
                         self.most = max(self.most, len(self._listeners))
                         selector.register(listener, selectors.EVENT_READ)
                         if self.ending.is_set():
-                            _tell(listener)
+                            _send(listener)
                     else:
                         assert isinstance(key.fileobj, socket.socket)
                         if self._lives(key.fileobj):
@@ -196,40 +196,40 @@ class EpochChannel:
                         self._unfinished.pop(key.fileobj, None)
                         self._alone_since = time.monotonic()
                         key.fileobj.close()
-                        self._tell_all()
+                        self._end_all()
 
     def _lives(self, listener: socket.socket) -> bool:
         """Take in what a task says; return whether it said anything, and what a task says."""
         try:
-            said = listener.recv(1 << 16)
+            received = listener.recv(1 << 16)
         except OSError:
             # Reset, or its host is not to be reached any more.
             return False
-        *lines, self._unfinished[listener] = (self._unfinished.get(listener, b"") + said).split(b"\n")
+        *lines, self._unfinished[listener] = (self._unfinished.get(listener, b"") + received).split(b"\n")
         for line in lines:
             if line.isdigit():
                 seconds = self._write_seconds()
                 # It counts from an earlier moment: from when it has asked.
                 self.write_until = max(self.write_until, steady_seconds() + seconds)
-                _tell(listener, b"%s %f" % (line, seconds))
+                _send(listener, b"%s %f" % (line, seconds))
                 continue
             try:
-                told = _read(line)
+                message = _read(line)
             except (ValueError, TypeError):
                 # Whoever it is, it is no task.
                 return False
-            for take, news in ((self._troubled, told.troubles), (self._copied, told.copied)):
+            for take, news in ((self._troubled, message.troubles), (self._copied, message.copied)):
                 if news:
                     take(news)
-            for level, text in told.lines:
-                self._told(level, text)
-        return bool(said)
+            for level, text in message.lines:
+                self._log(level, text)
+        return bool(received)
 
-    def _tell_all(self) -> None:
+    def _end_all(self) -> None:
         if not self.ending.is_set():
             self.ending.set()
             for listener in self._listeners:
-                _tell(listener)
+                _send(listener)
 
     def _close_all(self) -> None:
         for each in (self._server, self._woken_end, *self._listeners):
@@ -248,7 +248,7 @@ def _listen(address: str, port: int) -> socket.socket:
     raise AssertionError("the last port is taken or raises")
 
 
-def _tell(listener: socket.socket, word: bytes = _END) -> None:
+def _send(listener: socket.socket, word: bytes = _END) -> None:
     # A task that has ended meanwhile need not be told.
     with contextlib.suppress(OSError):
         listener.send(word + b"\n")
@@ -274,11 +274,11 @@ class EpochChannelListener:
         self._silent_at = steady_seconds() + _FIRST_ANSWER_SECONDS
         self._beats: dict[int, float] = {}
         self._closing = threading.Event()
-        self._told: Troubles = {}
+        self._reported: Troubles = {}
         self._over: set[tuple[Flow, TopicPartition]] = set()
         self._news = b""
         self._is_sending = False
-        self._telling = threading.Lock()
+        self._sending = threading.Lock()
         self._beating = threading.Thread(target=self._beat, name="beat", daemon=True)
         self._beating.start()
 
@@ -294,14 +294,14 @@ class EpochChannelListener:
             # All that is there: who has not listened for long would take an old answer for the last one.
             while self._signal is not Signal.SILENCE:
                 try:
-                    said = self._socket.recv(1 << 12)
+                    received = self._socket.recv(1 << 12)
                 except BlockingIOError:
                     raise
                 except OSError:
-                    said = b""
-                if not said:
+                    received = b""
+                if not received:
                     self._signal = Signal.SILENCE
-                *lines, self._unfinished = (self._unfinished + said).split(b"\n")
+                *lines, self._unfinished = (self._unfinished + received).split(b"\n")
                 for line in lines:
                     self._take(line)
         if self._signal is Signal.SILENCE or steady_seconds() > self._silent_at:
@@ -350,7 +350,7 @@ class EpochChannelListener:
             )
         self.require()
 
-    def tell(
+    def report_troubles(
         self,
         troubles: Mapping[tuple[Flow, TopicPartition], str],
         going_on: Set[tuple[Flow, TopicPartition]] = frozenset(),
@@ -359,31 +359,31 @@ class EpochChannelListener:
 
         The driver knows troubles of the epoch before, too: ``going_on`` are those of them that are over.
         """
-        cured = dict.fromkeys((self._told.keys() | (going_on - self._over)) - troubles.keys())
+        cured = dict.fromkeys((self._reported.keys() | (going_on - self._over)) - troubles.keys())
         self._over |= going_on
-        news = cured | {key: said for key, said in troubles.items() if self._told.get(key) != said}
-        self._told = dict(troubles)
+        news = cured | {key: trouble for key, trouble in troubles.items() if self._reported.get(key) != trouble}
+        self._reported = dict(troubles)
         if news:
-            self._say({"troubles": [_named(where, said) for where, said in news.items()]})
+            self._enqueue({"troubles": [_named(where, trouble) for where, trouble in news.items()]})
 
-    def tell_copied(self, news: CopiedNews) -> None:
+    def report_copied(self, news: CopiedNews) -> None:
         """Tell the driver, within a second, how much of these partitions is copied by now."""
         if news:
-            self._say({"copied": [_named(where, *_numbers(copied)) for where, copied in news.items()]})
+            self._enqueue({"copied": [_named(where, *_numbers(copied)) for where, copied in news.items()]})
 
-    def _say(self, news: Mapping[str, Any]) -> None:
+    def _enqueue(self, news: Mapping[str, Any]) -> None:
         line = json.dumps(news).encode()
-        with self._telling:
+        with self._sending:
             self._news += line + b"\n"
 
-    def say(self, level: int, text: str) -> None:
+    def log(self, level: int, text: str) -> None:
         """Have the driver log something, within a second."""
-        self._say({"lines": [(level, text)]})
+        self._enqueue({"lines": [(level, text)]})
 
     @property
     def has_sent_all(self) -> bool:
-        """Whether everything that is to be told has gone out, or cannot any more."""
-        with self._telling:
+        """Whether everything that is to be reported has gone out, or cannot any more."""
+        with self._sending:
             return not (self._news or self._is_sending) or not self._beating.is_alive()
 
     def close(self) -> None:
@@ -397,7 +397,7 @@ class EpochChannelListener:
         with contextlib.suppress(OSError):
             for number in itertools.count():
                 self._beats[number] = steady_seconds()
-                with self._telling:
+                with self._sending:
                     outgoing, self._news = outgoing + self._news + b"%d\n" % number, b""
                     self._is_sending = True
                 with contextlib.suppress(BlockingIOError):
@@ -408,15 +408,15 @@ class EpochChannelListener:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Message:
     troubles: Troubles
     copied: CopiedNews
     lines: list[tuple[int, str]]
 
 
-def _named(where: tuple[Flow, TopicPartition], *said: object) -> list[object]:
+def _named(where: tuple[Flow, TopicPartition], *values: object) -> list[object]:
     flow, partition = where
-    return [flow.source, flow.target, *partition, *said]
+    return [flow.source, flow.target, *partition, *values]
 
 
 def _numbers(copied: Copied) -> tuple[object, ...]:
@@ -429,20 +429,22 @@ def _numbers(copied: Copied) -> tuple[object, ...]:
     )
 
 
-def _read(line: bytes) -> _Told:
-    said = json.loads(line)
-    if not isinstance(said, dict):
+def _read(line: bytes) -> _Message:
+    content = json.loads(line)
+    if not isinstance(content, dict):
         raise TypeError("a task tells of troubles, how much is copied, or lines of the log")
-    return _Told(
+    return _Message(
         {
             (Flow(source, target), TopicPartition(topic, partition)): trouble
-            for source, target, topic, partition, trouble in said.get("troubles", ())
+            for source, target, topic, partition, trouble in content.get("troubles", ())
         },
         {
             (Flow(source, target), TopicPartition(topic, partition)): Copied(
                 records, size, Ages(*read), Ages(*acknowledged), Waiting(*waiting) if waiting else None
             )
-            for source, target, topic, partition, records, size, read, acknowledged, waiting in said.get("copied", ())
+            for source, target, topic, partition, records, size, read, acknowledged, waiting in content.get(
+                "copied", ()
+            )
         },
-        [(int(level), str(text)) for level, text in said.get("lines", ())],
+        [(int(level), str(text)) for level, text in content.get("lines", ())],
     )

@@ -86,9 +86,9 @@ class Epochs:
         The cores are those of this machine, or those that executors of a cluster have when an epoch begins.
         ``spark_conf`` has further settings of Spark.
 
-        ``troubled`` is told, while an epoch runs, what has changed of what keeps partitions from being copied,
-        ``copied`` how much is, by tasks whose work says that they tell it, and ``write_seconds`` says for how long the
-        tasks may write from now on; all are called in another thread, ``copied`` of an epoch before that ends.
+        ``troubled`` is called, while an epoch runs, with what has changed of what keeps partitions from being copied,
+        ``copied`` with how much is, by tasks whose work asks for that, and ``write_seconds`` says for how long tasks
+        may write from now on; all are called in another thread, ``copied`` of an epoch before that ends.
         """
         self._copied = copied
         #: For how many seconds nobody copied between the last two epochs; None before the second.
@@ -321,8 +321,8 @@ class Epochs:
 def _task_error_message(error: Exception) -> str:
     """Return what a task met; what comes behind it says nothing to people: frames, states and causes of Java's."""
     lines = (line.strip() for line in str(error).strip().splitlines() if not line.startswith("\t"))
-    said = [line for line in lines if line and not line.startswith(_OF_JAVA)]
-    return said[-1] if said else type(error).__name__
+    messages = [line for line in lines if line and not line.startswith(_OF_JAVA)]
+    return messages[-1] if messages else type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)

@@ -366,7 +366,7 @@ def _of_another_log(work: PartitionWork, position: Position, ends: Ends, diverge
 
 
 def _of_who_knows_what(work: PartitionWork, position: Position, ends: Ends, now_ms: int) -> Detour:
-    """Without topic ids and leader epochs it cannot be told which offsets are still the same."""
+    """Without topic ids and leader epochs it cannot be known which offsets are still the same."""
     end, start = ends.source_written, ends.source_start
     reason = (
         f"{work.source} on {work.flow.source} ends at {end}, before the position {position.upstream} up to which it "

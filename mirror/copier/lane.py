@@ -127,7 +127,7 @@ class Lane:
         self._offered: int | None = None
         self._records = self._bytes = self._batches = self._slow_records = 0
         self._read, self._answered = Ages(), Ages()
-        self._told = Copied()
+        self._reported = Copied()
         self._next_batch = handover.position.next_batch if gate is None else None
         self._left_out = LeftOut(handover.position.left_out)
         self._mirrored = mirrored if work.left_out else None
@@ -237,7 +237,7 @@ class Lane:
         CorruptBatch, UnsupportedMagic
             if a batch cannot be copied; those before it are on their way.
         Undecided
-            if it cannot be told now whether a batch is to be left out; those before it are on their way.
+            if it cannot be known now whether a batch is to be left out; those before it are on their way.
         """
         if part.high_watermark > self._source_end:
             self._source_end, self.is_dirty = part.high_watermark, True
@@ -357,25 +357,25 @@ class Lane:
         """Stop before the record that can be neither copied nor parked."""
         if self._dead_letter is not None:
             self.stopped = (
-                f"the record at upstream offset {self._dead_letter.offset} cannot be copied: {self._dead_letter.said}; "
-                f"nor parked in {self._parked_topic}: {reason}"
+                f"the record at upstream offset {self._dead_letter.offset} cannot be copied: "
+                f"{self._dead_letter.message}; nor parked in {self._parked_topic}: {reason}"
             )
 
     def news(self) -> Copied | None:
-        """Return what became of the partition up to now; None if that was told before."""
+        """Return what became of the partition up to now; None if that was reported before."""
         counted = self._committed
         records, size = (counted.records, counted.bytes) if counted else (self._records, self._bytes)
         oldest = self.stream.oldest
         waiting = None
         if isinstance(oldest, CopiedBatch) and oldest.times[0] > NO_TIME:
             waiting = Waiting(oldest.times[0], len(oldest.content) / oldest.count)
-        before = self._told
+        before = self._reported
         is_news = (records, waiting) != (before.records, before.waiting) or self._read.count or self._answered.count
         if not is_news:
             return None
-        self._told = Copied(records, size, self._read, self._answered, waiting)
+        self._reported = Copied(records, size, self._read, self._answered, waiting)
         self._read, self._answered = Ages(), Ages()
-        return self._told
+        return self._reported
 
     def result(self) -> PartitionResult:
         """Say what became of the partition."""
@@ -521,20 +521,20 @@ class Lane:
             self._advance(self.fetch_position, self._downstream)
 
     def _refused(self, code: int, message: str) -> None:
-        said = f"{codes.name(code)} {message}".strip()
+        refusal = f"{codes.name(code)} {message}".strip()
         if self._doubts is not None:
             return
         is_fenced = self._committed is not None and code in codes.TRANSACTION_ERRORS
         if is_fenced or code in codes.SEQUENCE_ERRORS or (code in codes.TOO_LARGE and not self.stream.is_settled):
-            self._doubt(f"the target answers {said}; what was written is looked up before going on")
+            self._doubt(f"the target answers {refusal}; what was written is looked up before going on")
         elif code in codes.TOO_LARGE and self._too_large is not None:
             self.stopped = (
-                f"the target refuses the record at upstream offset {self._too_large.spans[0][0]}: {said}; with "
+                f"the target refuses the record at upstream offset {self._too_large.spans[0][0]}: {refusal}; with "
                 f"{len(self._too_large.content)} bytes as a batch it is more than the max.message.bytes of "
                 f"{self.work.target.topic}: raise that, or set mirror.oversized.records = park, and restart the engine"
             )
         else:
-            self.stopped = f"the target refuses the batch behind upstream offset {self.upstream}: {said}"
+            self.stopped = f"the target refuses the batch behind upstream offset {self.upstream}: {refusal}"
 
     def _set_aside(self, piece: CopiedBatch, message: str) -> bool:
         """Prepare to park a record that the target finds too large; return whether that is done."""

@@ -213,8 +213,8 @@ class ClusterLinks:
             try:
                 connection.measure()
                 if node not in self._largest_requests:
-                    told = broker_setting(connection, node, "socket.request.max.bytes")
-                    self._largest_requests[node] = int(told) if told else LARGEST_REQUEST_BYTES
+                    limit = broker_setting(connection, node, "socket.request.max.bytes")
+                    self._largest_requests[node] = int(limit) if limit else LARGEST_REQUEST_BYTES
             except BaseException:
                 connection.close()
                 raise

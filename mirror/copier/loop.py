@@ -48,8 +48,8 @@ _LOOK_SECONDS = 30.0
 _TICK_SECONDS = 0.1
 # How often the driver is told how much is copied, if it asks for that, and of the time no more than a part in so many:
 # with thousands of partitions less often.
-_TELL_SECONDS = 1.0
-_TELL_SHARE = 100
+_REPORT_SECONDS = 1.0
+_REPORT_SHARE = 100
 # How often it is asked where copies end that others may have written to.
 _PASS_BY_SECONDS = 10.0
 # More than this in all waiting for targets, and no source is asked for more.
@@ -130,14 +130,14 @@ class CopyLoop:
         commit_seconds: float,
         epoch_channel: EpochChannelListener | None = None,
         *,
-        tells_copied: bool = False,
+        reports_copied: bool = False,
     ) -> None:
         """Copy ``shares`` for ``seconds``; return when what was sent is answered and recorded, or some seconds later.
 
         The epoch ends sooner when the driver says so over ``epoch_channel``, when a partition has to be looked up anew,
         and some seconds after one has stopped. What keeps partitions from being copied for now is sent to the driver
         over the same channel; nothing waits for them. So is every second or so how much is copied, if the loop
-        ``tells_copied``.
+        ``reports_copied``.
         While the epoch channel does not say that something may be written nothing is.
         """
         self._shares, self._epoch_channel = shares, epoch_channel
@@ -151,7 +151,7 @@ class CopyLoop:
         began = time.monotonic()
         deadline = began + seconds
         next_commit = began + commit_seconds
-        next_told = began + _TELL_SECONDS
+        next_report = began + _REPORT_SECONDS
         self._pass_by_at = began + min(_PASS_BY_SECONDS, seconds / 2)
         try:
             while True:
@@ -183,17 +183,17 @@ class CopyLoop:
                 self._send(now)
                 if not over:
                     self._fetching.ask(now, deadline, has_room=self._has_room)
-                if tells_copied and epoch_channel is not None and now >= next_told:
-                    telling = time.monotonic()
-                    epoch_channel.tell_copied(self._copied_news())
-                    next_told = now + max(_TELL_SECONDS, _TELL_SHARE * (time.monotonic() - telling))
+                if reports_copied and epoch_channel is not None and now >= next_report:
+                    reported_at = time.monotonic()
+                    epoch_channel.report_copied(self._copied_news())
+                    next_report = now + max(_REPORT_SECONDS, _REPORT_SHARE * (time.monotonic() - reported_at))
                 if now >= next_commit:
                     self._commit()
                     next_commit = now + commit_seconds
                     if not over:
                         deadline = min(deadline, began + self._longest_seconds())
                     if epoch_channel is not None:
-                        epoch_channel.tell(self._all_troubles(), self._going_on())
+                        epoch_channel.report_troubles(self._all_troubles(), self._going_on())
                 if now >= self._sync_at:
                     self._emit_syncs()
                     if self._park(over=over):
@@ -251,19 +251,19 @@ class CopyLoop:
 
     def troubles(self) -> dict[Flow, str]:
         """Say for which flows something could not be written down or committed, and why."""
-        said = {flow: commits.trouble for flow, commits in self._commits.items() if commits.trouble}
-        return said | {flow: each.trouble for flow, each in self._transactions.items() if each.trouble}
+        found = {flow: commits.trouble for flow, commits in self._commits.items() if commits.trouble}
+        return found | {flow: each.trouble for flow, each in self._transactions.items() if each.trouble}
 
     def _all_troubles(self) -> dict[tuple[Flow, TopicPartition], str]:
         """Say of each partition what keeps it from being copied, or from being written down."""
         of_flows = self.troubles()
-        said = (
+        found = (
             (flow, lane.work.source, lane.why_troubled or of_flows.get(flow))
             for flow, lanes in self._lanes.items()
             for lane in lanes
         )
         waiting = {(share.flow, source): why for share in self._shares for source, why in share.troubles().items()}
-        return waiting | {(flow, source): why for flow, source, why in said if why}
+        return waiting | {(flow, source): why for flow, source, why in found if why}
 
     def _copied_news(self) -> CopiedNews:
         found = {(lane.work.flow, lane.work.source): news for lane in self._untold if (news := lane.news()) is not None}

@@ -27,7 +27,7 @@ _BACKOFF_SECONDS = 1.0
 
 
 class Undecided(Exception):
-    """It cannot be told now whether a batch was mirrored; names the producer id and the reason."""
+    """It cannot be known now whether a batch was mirrored; names the producer id and the reason."""
 
 
 class Mirrored:

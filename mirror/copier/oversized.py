@@ -50,7 +50,7 @@ class DeadLetter:
         its own, on the source.
     upstream_next
         where the source goes on behind it.
-    said
+    message
         what the target says of it.
     content
         the batch, with this record alone, for the topic of parked records.
@@ -60,7 +60,7 @@ class DeadLetter:
 
     offset: int
     upstream_next: int
-    said: str
+    message: str
     content: memoryview
     gap: Gap
 
@@ -72,7 +72,7 @@ def dead_letter(
     offset: int,
     upstream_next: int,
     parked_topic: str,
-    said: str,
+    message: str,
     now_ms: int,
 ) -> DeadLetter | None:
     """Return what is to be parked of a batch with one record; None if it cannot be read."""
@@ -80,13 +80,13 @@ def dead_letter(
         (record,) = batch.records(content)
     except CorruptBatch:
         return None
-    headers = parked_headers(source_alias, source, offset, record.timestamp, said)
+    headers = parked_headers(source_alias, source, offset, record.timestamp, message)
     parked = record._replace(headers=record.headers + headers)
-    reason = f"parked in {parked_topic}: {said}"
+    reason = f"parked in {parked_topic}: {message}"
     return DeadLetter(
         offset,
         upstream_next,
-        said,
+        message,
         batch.encode([parked], batch.codec_of(content)),
         Gap(source, offset, offset + 1, reason, now_ms, GapKind.PARKED),
     )
@@ -98,7 +98,7 @@ def parked_last(flow: FlowWork) -> Parked:
     Raises
     ------
     KafkaProblem
-        if that cannot be told.
+        if that cannot be known.
     CorruptBatch
         if one cannot be read.
     """

@@ -177,8 +177,8 @@ class LogHistory:
             self._state = FlowState()
             try:
                 for record in tail.poll():
-                    said_by = term_of(record.headers), epoch_of(record.headers)
-                    self._state.apply(record.key, record.value, *said_by)
+                    written_in = term_of(record.headers), epoch_of(record.headers)
+                    self._state.apply(record.key, record.value, *written_in)
             finally:
                 tail.close()
         position = handover.position
@@ -352,16 +352,16 @@ def _foreign_until(work: PartitionWork, ends: Ends, target: Channel) -> int:
     sequences the last one does not tell.
     """
     handover = work.handover
-    said = handover.foreign_until if handover is not None else None
-    if handover is None or said is None or said.offset > ends.target_end:
+    before = handover.foreign_until if handover is not None else None
+    if handover is None or before is None or before.offset > ends.target_end:
         return 0
-    if said.offset - handover.position.downstream > LARGEST_SEQUENCE:
+    if before.offset - handover.position.downstream > LARGEST_SEQUENCE:
         return 0
-    found = target.find_epoch_ends({work.target: said.leader_epoch})
+    found = target.find_epoch_ends({work.target: before.leader_epoch})
     end = found.get(work.target)
     # With an older epoch it may go on as a leader had it that had not heard of that one.
-    is_the_same = end is not None and end.epoch == said.leader_epoch and end.end >= said.offset
-    return said.offset if is_the_same else 0
+    is_the_same = end is not None and end.epoch == before.leader_epoch and end.end >= before.offset
+    return before.offset if is_the_same else 0
 
 
 class _Piece:

@@ -91,7 +91,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """It cannot be told now where to begin; it is tried again."""
+    """It cannot be known now where to begin; it is tried again."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""One partition whose copy has the source's offsets: batches go out where they belong, and holes are told."""
+"""One partition whose copy has the source's offsets: batches go out where they belong, and holes are reported."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def match(
     *,
     is_ours: Callable[[int], bool],
     is_shared: bool,
-    tell: Callable[[int], None] = lambda _: None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> Found | Unclear:
     """Find out from an anchor on how much of the source lies on the target.
 
@@ -223,11 +223,11 @@ def match(
         whether a producer id is one of this flow's own writers, who copy in order as well.
     is_shared
         whether others may write to the target topic.
-    tell
+    on_progress
         is given how many records of the target were looked at, now and then.
     """
     walk = _Walk(source, anchor, is_ours=is_ours, is_shared=is_shared)
-    return walk.take_all(target, tell) or walk.found(position)
+    return walk.take_all(target, on_progress) or walk.found(position)
 
 
 def search(
@@ -314,7 +314,9 @@ class _Walk:
         self._hole_used = (0, 0)
         self._records = self._doubled = self._foreign = self._gone = 0
 
-    def take_all(self, target: Iterable[Fingerprints], tell: Callable[[int], None] = lambda _: None) -> Unclear | None:
+    def take_all(
+        self, target: Iterable[Fingerprints], on_progress: Callable[[int], None] = lambda _: None
+    ) -> Unclear | None:
         """Take in the batches of the target; return why one cannot be understood, if so."""
         seen = 0
         for each in target:
@@ -324,7 +326,7 @@ class _Walk:
                 if unclear is not None:
                     return unclear
                 seen += len(copy.offsets)
-                tell(seen)
+                on_progress(seen)
         return None
 
     def _take(self, copy: Fingerprints) -> Unclear | None:

@@ -31,7 +31,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.state_record import stamped
 from mirror.model.state_values import Takeover
 
-_TELL_SECONDS = 2.0
+_PROGRESS_SECONDS = 2.0
 
 
 def take_over(work: TaskWork) -> TaskResult:
@@ -213,7 +213,7 @@ class _Taking:
     source: Channel
     target: Channel
     mirrored: Mirrored
-    tell: Callable[[int, int], None]
+    on_progress: Callable[[int, int], None]
 
     def place(self) -> Ready | NotYet | Refused:
         """Decide where to go on."""
@@ -256,7 +256,7 @@ class _Taking:
             self.trace.position,
             is_ours=self.flow.writers.__contains__,
             is_shared=self._is_shared,
-            tell=lambda seen: self.tell(seen, span),
+            on_progress=lambda seen: self.on_progress(seen, span),
         )
 
     @property
@@ -343,7 +343,7 @@ class _Taking:
         seen = 0
         for each in target:
             seen += len(each.offsets)
-            self.tell(seen, span)
+            self.on_progress(seen, span)
             yield each
 
     def _refused(self, reason: str) -> Refused:
@@ -364,14 +364,14 @@ class _Progress:
         self._before = before
         self._flow = flow
         self._work = work
-        self._tell_at = time.monotonic() + _TELL_SECONDS
+        self._next_at = time.monotonic() + _PROGRESS_SECONDS
         self._writer: LogWriter | None = None
 
     def seen(self, seen: int, span: int) -> None:
         """Tell it, if it is time."""
-        if time.monotonic() < self._tell_at:
+        if time.monotonic() < self._next_at:
             return
-        self._tell_at = time.monotonic() + _TELL_SECONDS
+        self._next_at = time.monotonic() + _PROGRESS_SECONDS
         assert self._work.mm2 is not None
         progress = Takeover(self._work.source, self._work.mm2.position, None, None, seen, span).record()
         if self._writer is None:

@@ -59,7 +59,7 @@ def _copy(work: TaskWork, epoch_channel: EpochChannelListener | None) -> TaskRes
     try:
         if work.partitions:
             left = max(0.0, work.seconds - (time.monotonic() - began))
-            loop.run(shares, left, work.commit_seconds, epoch_channel, tells_copied=work.tells_copied)
+            loop.run(shares, left, work.commit_seconds, epoch_channel, reports_copied=work.reports_copied)
     finally:
         loop.close()
     troubles = loop.troubles()

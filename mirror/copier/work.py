@@ -204,13 +204,13 @@ class PartitionWork:
     left_out
         the state topics on the source of the flows whose copies there are not copied on.
     is_watched
-        whether nobody but mirrors is to write into ``target``, so that it is told where somebody has.
+        whether nobody but mirrors is to write into ``target``, so that it is reported where somebody has.
     sequence
         the flow's producer's next sequence on ``target``; without transactions.
     is_paused
         whether it is only found out, and recorded, how far it is copied: nothing is appended to its copy.
     is_troubled
-        whether something kept it from being copied until now: that it goes on is to be told.
+        whether something kept it from being copied until now: that it goes on is to be reported.
     pad_limit
         given for a copy that is to have the source's offsets: so many are filled in a row at most.
     is_two_way
@@ -261,7 +261,7 @@ class TaskWork:
     """What one task copies for ``seconds``, or until the driver ends the epoch.
 
     ``epoch_channel`` is the address (host, port) of the driver's end of the epoch channel; without one a task writes
-    for as long as it runs. ``tells_copied``: it tells the driver meanwhile how much is copied.
+    for as long as it runs. ``reports_copied``: it reports to the driver meanwhile how much is copied.
     """
 
     flows: tuple[FlowWork, ...]
@@ -269,7 +269,7 @@ class TaskWork:
     seconds: float
     commit_seconds: float
     epoch_channel: tuple[str, int] | None = None
-    tells_copied: bool = False
+    reports_copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ class PartitionResult:
     leader_alone
         why it is read from its leader although another replica may be closer (``client.rack``).
     read, acknowledged
-        how old records were then, as far as that was not told while the epoch ran.
+        how old records were then, as far as that was not reported while the epoch ran.
     """
 
     flow: Flow

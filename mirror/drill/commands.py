@@ -306,8 +306,8 @@ def _finish(console: Console, result: RunResult) -> NoReturn:
     from mirror.drill.report import write_report
 
     path, _ = write_report(result.run)
-    told = Text.assemble("verdict ", (result.verdict.value, VERDICT_STYLES[result.verdict]), f", run {result.status}")
-    console.print(told)
+    line = Text.assemble("verdict ", (result.verdict.value, VERDICT_STYLES[result.verdict]), f", run {result.status}")
+    console.print(line)
     for reason in result.reasons:
         console.print(f"  {reason}", soft_wrap=True, markup=False, highlight=False)
     if holder.holder_of(result.run.path) is not None:

@@ -34,10 +34,10 @@ FAILBACK = (
         "leave_behind",
         False,
         "",
-        "save what others have written into copies on the standby, which no flow copies home, and go on",
+        "save what others have written into copies on the standby, which no flow copies back, and go on",
     ),
 )
-"""Of the one that leads home."""
+"""Of the one that leads back."""
 MOVE_CONDITIONS = (*FLOW_CONDITIONS, GroupPattern("groups"), ApplicationsOfFile("applications", _FLOW))
 _STARTS = ("start_group", "start_producers")
 # On the old cluster a part that fails is started again.

@@ -52,8 +52,8 @@ def judge(evidence: Evidence) -> Judgement:
     if not evidence.steps:
         found.append((Verdict.UNKNOWN, "the run has no steps"))
     tampered = _tampered(evidence)
-    told = {reason for step in evidence.steps if step.outcome for reason in step.outcome.reasons}
-    found.extend((Verdict.UNKNOWN, each) for each in tampered if each not in told)
+    known = {reason for step in evidence.steps if step.outcome for reason in step.outcome.reasons}
+    found.extend((Verdict.UNKNOWN, each) for each in tampered if each not in known)
     if not found:
         return Judgement(Verdict.PASS, ())
     verdict = worst(verdict for verdict, _ in found)

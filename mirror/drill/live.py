@@ -20,7 +20,7 @@ from IPython.display import DisplayHandle, display
 
 from mirror.drill.unattended import is_unattended
 from mirror.lab.service_times import Service
-from mirror.waiting import Counted, Tell, wait_until, watched
+from mirror.waiting import Counted, OnLook, wait_until, watched
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ class WaitingLine:
 
 
 @contextmanager
-def shown(what: str) -> Iterator[Tell]:
+def shown(what: str) -> Iterator[OnLook]:
     """Show a wait once it takes long enough to be wondered at; a wait within another is part of that one."""
     if getattr(_WITHIN, "is_waiting", False):
         yield lambda _: None
@@ -109,7 +109,7 @@ def shown(what: str) -> Iterator[Tell]:
     line = WaitingLine(what)
     handle: DisplayHandle | None = None
 
-    def tell(seen: object) -> None:
+    def on_look(seen: object) -> None:
         nonlocal handle
         line.look(seen)
         if handle is not None:
@@ -118,7 +118,7 @@ def shown(what: str) -> Iterator[Tell]:
             handle = display(line, display_id=True)
 
     try:
-        yield tell
+        yield on_look
     finally:
         _WITHIN.is_waiting = False
         line.end()

@@ -21,13 +21,13 @@ class ShownRun:
 
     def run_began(self, run: RunDirectory, planned: Collection[PlannedStep]) -> None:
         """Name the run directory and the number of steps."""
-        self.display.say(f"run directory {run.path}")
+        self.display.print(f"run directory {run.path}")
         self.display.count("steps", len(planned))
 
     def point_of_no_return(self, step: Step) -> None:
         """Name the point of no return."""
-        said = ("point of no return: ", "bold red"), (f"{step.title}. ", "bold")
-        self.display.say(*said, f"The way back afterwards: {step.undo}.")
+        warning = ("point of no return: ", "bold red"), (f"{step.title}. ", "bold")
+        self.display.print(*warning, f"The way back afterwards: {step.undo}.")
 
     def step_began(self, step: Step) -> None:
         """Name the step and its budget."""
@@ -38,7 +38,7 @@ class ShownRun:
         self.display.at(progress.step, progress.heading, progress.cell - 1, progress.cells)
 
     def step_ended(self, result: StepResult) -> None:
-        """Tell verdict, duration and the first reason; where the run ends all of them are told, each in a line."""
+        """Tell verdict, duration and the first reason; where the run ends all of them are reported, each in a line."""
         verdict = result.outcome.verdict
         because = ""
         if result.decision is Decision.RUN and result.outcome.reasons:

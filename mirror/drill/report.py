@@ -227,7 +227,7 @@ def _total_cards(evidence: Evidence) -> tuple[Card, ...]:
     shown: list[tuple[str, int | None, str, bool | None]] = [
         ("acked", totals.acked, "records that a cluster acknowledged", None),
         ("mirrored", totals.mirrored, "of those, found on the target", None),
-        ("stranded", totals.stranded, "acknowledged, cut off by the fault, brought home later", None),
+        ("stranded", totals.stranded, "acknowledged, cut off by the fault, brought back later", None),
         ("lost", totals.lost, "acknowledged and nowhere", True),
         ("duplicated", totals.duplicated, "there more than once", False),
     ]

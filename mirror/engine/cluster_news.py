@@ -86,12 +86,12 @@ class ClusterNews:
 
     @property
     def reason(self) -> str:
-        """Why it did not answer, or let nobody in, when that was last told."""
+        """Why it did not answer, or let nobody in, when that was last reported."""
         return self._reason
 
     @property
     def words(self) -> str:
-        """That it does not answer, or lets nobody in, and why, as it was last told."""
+        """That it does not answer, or lets nobody in, and why, as it was last reported."""
         message = "does not let this engine in" if self._is_refused else "does not answer"
         return f"{self._alias} {message} ({self._reason})"
 
@@ -165,7 +165,7 @@ class Outages:
         return {alias: self._watched[alias].words for alias in aliases if self.is_under_way(alias)}
 
     def reason(self, alias: str) -> str:
-        """Return why ``alias`` is away, as it was told; empty if nobody has met that."""
+        """Return why ``alias`` is away, as it was reported; empty if nobody has met that."""
         news = self._watched.get(alias)
         return news.reason if news is not None else ""
 

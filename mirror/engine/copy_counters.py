@@ -1,15 +1,15 @@
 """How much an engine has copied of a flow since it started, and what MirrorMaker 2 says of the last minute in metrics.
 
 Counts only grow. While an epoch runs the tasks tell how much they have copied in it; its results say that for good. Of
-an epoch whose results are lost, what was told last counts.
+an epoch whose results are lost, what was reported last counts.
 
 Invariants:
 
 (a) What is measured of the copy costs nothing that can be seen. Times are those of batch headers: of the first record,
     unless a cleaner has put its delete horizon there, and of the newest. A task tells the driver once a second, over
-    the epoch channel's connection, of the partitions that have moved, and only if somebody is to be told
-    (``TaskWork.tells_copied``). Counts are sums since the epoch began, so that what is told twice, or not at all, is
-    counted once in the end; ages are what has come since.
+    the epoch channel's connection, of the partitions that have moved, and only if somebody is to know
+    (``TaskWork.reports_copied``). Counts are sums since the epoch began, so that what is reported twice, or not at all,
+    is counted once in the end; ages are what has come since.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ class Election:
         settings
             digests of what engines of one flow must have in common, by key.
         is_engine
-            False for who never copies, and leads only to make sure that nobody else does: it is not told as standing
-            by.
+            False for who never copies, and leads only to make sure that nobody else does: it is not reported as
+            standing by.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class Election:
         """What the state topic says last of paused topics, whoever has written that; None: nothing that counts."""
         return self._state.pause_report
 
-    def say(self, record: StateRecord) -> None:
+    def publish(self, record: StateRecord) -> None:
         """Say something as the leader; it does not count if another leads by then.
 
         Raises
@@ -289,7 +289,7 @@ class Election:
 
 
 def _place() -> str:
-    """Return what is the same for processes that see one another's ids, empty where that cannot be told."""
+    """Return what is the same for processes that see one another's ids, empty where that cannot be known."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"

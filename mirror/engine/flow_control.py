@@ -404,7 +404,7 @@ class FlowControl:
                     # Another engine leads the flow by now, whose positions these may be; or nothing was read of the
                     # source, which answers by now, or of topics that are chosen by now.
                     return 0, ()
-                self._tell_fence()
+                self._report_fence()
                 (_, held), self._held = self._held, None
                 self._runtime.take_state(state, mm2, held)
                 self._is_known_without_source = source is None
@@ -548,7 +548,7 @@ class FlowControl:
                 self._take_next_producer(log)
             raise
         finally:
-            self._tell_fence()
+            self._report_fence()
 
     def _take_next_producer(self, log: FlowLog) -> bool:
         """Write with the producer's next epoch from now on; return whether this engine leads the flow still."""
@@ -565,7 +565,7 @@ class FlowControl:
     def _leads(self, state: FlowState, term: int) -> bool:
         return state.claim is not None and state.claim.term == term == self._runtime.term
 
-    def _tell_fence(self) -> None:
+    def _report_fence(self) -> None:
         with self._runtime.lock:
             self._runtime.late.weakness, self._runtime.late.note = self._producers.weakness, self._producers.note
 
@@ -590,8 +590,8 @@ class FlowControl:
                 self._append(writer, [state.record_of(key) for key in sorted(lacking)])
             return 1, ()
 
-        said = run_tick(f"state {self._settings.flow}", now_ms, follow)
-        return replace(said, notes=state_notes(self._settings.flow, log.state))
+        report = run_tick(f"state {self._settings.flow}", now_ms, follow)
+        return replace(report, notes=state_notes(self._settings.flow, log.state))
 
     def _append(self, writer: LogWriter, records: Sequence[StateRecord]) -> None:
         if (term := self._runtime.term) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mirror.control.foreign_records import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
-from mirror.control.tick import MOST_TOLD, now_ms, shortened
+from mirror.control.tick import MOST_NAMED, now_ms, shortened
 from mirror.copier.work import TaskResult
 from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.flow_runtime import FlowRuntime
@@ -69,7 +69,7 @@ def silence(runtime: FlowRuntime) -> str | None:
 def first_stopped(runtime: FlowRuntime) -> dict[TopicPartition, str]:
     """Return why partitions are stopped: those that :func:`reasons` names."""
     with runtime.lock:
-        first = sorted(runtime.stopped)[:MOST_TOLD]
+        first = sorted(runtime.stopped)[:MOST_NAMED]
         return dict(zip(first, shortened([runtime.stopped[source] for source in first]), strict=True))
 
 

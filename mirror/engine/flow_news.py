@@ -19,7 +19,7 @@ from mirror.model.gap import Gap, GapKey, GapKind
 # What may be wrong: of what kind, and with what: a partition, or the flow itself (empty).
 Condition: TypeAlias = tuple[str, str]
 
-# A condition that comes and goes, or whose words change, is told anew no sooner.
+# A condition that comes and goes, or whose words change, is reported anew no sooner.
 _AGAIN_SECONDS = 60.0
 
 
@@ -36,7 +36,7 @@ _OVER = {
     "quotas": "quotas: no longer throttled",
 }
 _FAILING_SECONDS = 1.0
-# So often it is told anew what waits for a cluster: an hour later the first line is far above.
+# So often it is reported anew what waits for a cluster: an hour later the first line is far above.
 _REMINDER_SECONDS = 300.0
 # Of a flow none of whose partitions is known yet.
 _BEGINNING: Condition = ("begins", "")
@@ -45,12 +45,12 @@ _TOGETHER_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class _Told:
+class _Logged:
     reason: str
     at: float
     #: All that the line was about.
     subjects: tuple[str, ...]
-    #: Since when it is not so any more, and whether that was told.
+    #: Since when it is not so any more, and whether that was reported.
     ended_at: float | None = None
     is_over: bool = False
 
@@ -74,11 +74,11 @@ class FlowNews:
     def _begin_anew(self, term: int | None) -> None:
         # What another engine copies is that one's news.
         self._term, self._reported = term, False
-        self._told: dict[Condition, _Told] = {}
-        # What is not told yet, since when it is seen; and what waits for a cluster that is away, by its alias.
+        self._logged: dict[Condition, _Logged] = {}
+        # What is not reported yet, since when it is seen; and what waits for a cluster that is away, by its alias.
         self._met: dict[Condition, float] = {}
         self._waiting_for: dict[str, set[Condition]] = {}
-        # Since when, and when that was last told.
+        # Since when, and when that was last reported.
         self._waits_since: dict[str, tuple[float, float]] = {}
         self._gaps: dict[GapKey, Gap] = {}
 
@@ -96,12 +96,13 @@ class FlowNews:
             self._reported = True
             topics = len({source.topic for source, *_ in partitions})
             self._log.info("the first epoch has reported; partitions copied: %s, topics: %s", len(partitions), topics)
-        self._tell_begun(self._without_outages(now, has_reported=has_reported))
-        self._tell_ended(now)
-        self._tell_gaps(gaps)
+        self._log_begun(self._without_outages(now, has_reported=has_reported))
+        self._log_ended(now)
+        self._log_gaps(gaps)
 
     def _without_outages(self, now: Mapping[Condition, str], *, has_reported: bool) -> dict[Condition, str]:
-        """Return what is to be told by itself: not what comes of a cluster that is away, which is told for all at once.
+        """Return what is to be told by itself: not what comes of a cluster that is away, which is reported for all at
+        once.
 
         Of what is new it may not be known yet.
         """
@@ -113,8 +114,8 @@ class FlowNews:
             for alias in filter(self._outages.is_known, (flow.source, flow.target)):
                 self._waits(alias, _BEGINNING)
         for condition, reason in now.items():
-            told = self._told.get(condition)
-            if condition[0] not in _MAY_COME_OF_OUTAGE or (told is not None and not told.is_over):
+            logged = self._logged.get(condition)
+            if condition[0] not in _MAY_COME_OF_OUTAGE or (logged is not None and not logged.is_over):
                 own[condition] = reason
                 continue
             since = self._met.setdefault(condition, at) + _FAILING_SECONDS
@@ -149,8 +150,8 @@ class FlowNews:
 
     def _remind(self, alias: str) -> None:
         """Tell again, with the reason, what goes on."""
-        at, (since, told_at) = self._clock(), self._waits_since[alias]
-        if at - told_at < _REMINDER_SECONDS:
+        at, (since, logged_at) = self._clock(), self._waits_since[alias]
+        if at - logged_at < _REMINDER_SECONDS:
             return
         self._waits_since[alias] = since, at
         why = self._outages.reason(alias)
@@ -158,42 +159,42 @@ class FlowNews:
             "the copy has waited for %s for %.0f min%s", alias, (at - since) / 60, f": {why}" if why else ""
         )
 
-    def _tell_begun(self, now: Mapping[Condition, str]) -> None:
+    def _log_begun(self, now: Mapping[Condition, str]) -> None:
         at = self._clock()
         begun: dict[tuple[str, str], list[str]] = {}
         for condition, reason in now.items():
-            told = self._told.get(condition)
-            if told is None or (at - told.at >= _AGAIN_SECONDS and (told.is_over or told.reason != reason)):
+            logged = self._logged.get(condition)
+            if logged is None or (at - logged.at >= _AGAIN_SECONDS and (logged.is_over or logged.reason != reason)):
                 kind, subject = condition
                 begun.setdefault((kind, reason), []).append(subject)
         for (kind, reason), subjects in begun.items():
             for subject in subjects:
-                self._told[kind, subject] = _Told(reason, at, tuple(subjects))
+                self._logged[kind, subject] = _Logged(reason, at, tuple(subjects))
             self._log.warning("%s%s: %s", _named(subjects), kind, reason)
 
-    def _tell_ended(self, now: Mapping[Condition, str]) -> None:
+    def _log_ended(self, now: Mapping[Condition, str]) -> None:
         at = self._clock()
-        lines: dict[tuple[str, tuple[str, ...]], list[tuple[str, _Told]]] = {}
-        for (kind, subject), told in self._told.items():
-            # What waited and is stopped now does not go on; that it is stopped is told.
+        lines: dict[tuple[str, tuple[str, ...]], list[tuple[str, _Logged]]] = {}
+        for (kind, subject), logged in self._logged.items():
+            # What waited and is stopped now does not go on; that it is stopped is reported.
             if kind == "waits" and (kind, subject) not in now and ("is stopped", subject) in now:
-                told.is_over = True
-            if not told.is_over:
-                told.ended_at = None if (kind, subject) in now else at if told.ended_at is None else told.ended_at
-                lines.setdefault((kind, told.subjects), []).append((subject, told))
+                logged.is_over = True
+            if not logged.is_over:
+                logged.ended_at = None if (kind, subject) in now else at if logged.ended_at is None else logged.ended_at
+                lines.setdefault((kind, logged.subjects), []).append((subject, logged))
         for (kind, _), members in lines.items():
-            ended = {subject: told for subject, told in members if told.ended_at is not None}
-            since = min((told.ended_at for told in ended.values() if told.ended_at is not None), default=at)
+            ended = {subject: logged for subject, logged in members if logged.ended_at is not None}
+            since = min((logged.ended_at for logged in ended.values() if logged.ended_at is not None), default=at)
             if ended and (len(ended) == len(members) or at - since >= _TOGETHER_SECONDS):
-                for told in ended.values():
-                    told.is_over = True
+                for logged in ended.values():
+                    logged.is_over = True
                 self._log.info("%s%s", _named(list(ended)), _OVER.get(kind, f"{kind}: no longer seen"))
-        # What came and went is told again when it comes again.
-        self._told = {
-            key: told for key, told in self._told.items() if not told.is_over or at - told.at < _AGAIN_SECONDS
+        # What came and went is reported again when it comes again.
+        self._logged = {
+            key: logged for key, logged in self._logged.items() if not logged.is_over or at - logged.at < _AGAIN_SECONDS
         }
 
-    def _tell_gaps(self, gaps: Mapping[GapKey, Gap]) -> None:
+    def _log_gaps(self, gaps: Mapping[GapKey, Gap]) -> None:
         new = [gap for key, gap in sorted(gaps.items()) if key not in self._gaps]
         for line in shortened([_gap_line(gap) for gap in new]):
             self._log.warning("%s", line)

@@ -332,9 +332,9 @@ class FlowProducers:
             leader_epochs = {each: channel.leader_epoch(each) for each in ends}
             # A topic may have very many producers; where nothing lies behind the position there is nothing to be known.
             longer = [each for each, end in ends.items() if end > positions[each].downstream]
-            told = partition_state.active_producers(channel, longer) if longer else {}
+            active = partition_state.active_producers(channel, longer) if longer else {}
             # The leader of before may not have heard that it leads no longer, nor of what was written since.
-            known = {each: found for each, found in told.items() if channel.leader_epoch(each) == leader_epochs[each]}
+            known = {each: found for each, found in active.items() if channel.leader_epoch(each) == leader_epochs[each]}
         except ConnectionFailed:
             return {}
         finally:

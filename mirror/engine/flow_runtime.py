@@ -55,8 +55,8 @@ class FlowRuntime:
     """What the engine knows of a flow between epochs; shared by the copy loop and the flow's other threads.
 
     Its methods can be called from any thread. Who reads or sets several of its attributes holds its ``lock`` meanwhile.
-    ``changed`` is called when there is something else to copy than the running epoch was told; ``silent_seconds`` says
-    for how long a task of that was not heard of.
+    ``changed`` is called when there is something else to copy than the running epoch was given; ``silent_seconds``
+    says for how long a task of that was not heard of.
     """
 
     settings: FlowSettings

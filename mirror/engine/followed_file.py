@@ -1,4 +1,4 @@
-"""Takes changes of the properties file while an engine runs: what can be taken is, the rest is told by line and key."""
+"""Takes changes of the properties file while an engine runs: what can be is; the rest is logged by line and key."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FollowedFile:
         self._engine = engine
         self._path = path
         self._began = self._last = began
-        # What is at the path, as far as that is told without reading it; None: nothing.
+        # What is at the path, as far as that is reported without reading it; None: nothing.
         self._seen: tuple[int, ...] | None = None
         self._is_read = self._is_refused = False
 

@@ -8,8 +8,8 @@ Invariants:
 (b) A producer's last sequence says whether a killed engine had written on: a position of the default mode has as whom,
     and with which sequence, the next batch is written (``next_batch``). Before a copy is fenced its leader is asked for
     its end and then for its producers (KIP-664); where the flow's producer stands where the position says, only what
-    lies behind that end is read. After the fence brokers do not know the sequence any more. Where it is not told, or
-    not certain (forgotten, another id since, an unclean election), the tail is read as before.
+    lies behind that end is read. After the fence brokers do not know the sequence any more. Where it is not reported,
+    or not certain (forgotten, another id since, an unclean election), the tail is read as before.
 (c) A producer id serves one flow only. With fan-in two flows write to one partition; with one id and one sequence a
     batch of the second would be acknowledged as a duplicate of the first.
 """

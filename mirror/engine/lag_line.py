@@ -37,14 +37,14 @@ class LagLine:
         return run_tick(f"lag {self._runtime.settings.flow}", now_ms, self._round)
 
     def _round(self, _: int) -> tuple[int, Sequence[str]]:
-        said = logger_of(flow := self._runtime.settings.flow)
+        log = logger_of(flow := self._runtime.settings.flow)
         with self._runtime.lock:
             is_starting, partitions = self._runtime.is_starting, self._runtime.partitions
             stopped = sorted(self._runtime.stopped.keys() & {source for source, *_ in partitions})
         if is_starting:
             return 0, ()
         if not partitions:
-            said.info("lag: 0 records; no topic on %s is selected", flow.source)
+            log.info("lag: 0 records; no topic on %s is selected", flow.source)
             return 1, ()
         known = self._log.poll().positions
         reached = {source: known[source].upstream for source, *_ in partitions if source in known}
@@ -64,7 +64,7 @@ class LagLine:
             since = f"; {more:,} copied in {at - then:.0f} s"
         self._before = at, reached
         behind = sum(lag > 0 for lag in lags.values())
-        said.info(
+        log.info(
             "lag: %s in %s of %s%s%s%s%s",
             *(counted(sum(lags.values()), "record"), f"{behind:,}", counted(len(partitions), "partition")),
             *(where, unknown, stays, since),

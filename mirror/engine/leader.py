@@ -55,7 +55,8 @@ class FlowLeader:
     ) -> None:
         """Take part for ``identity``; ``runtime`` is told when it leads and when it does so no longer.
 
-        ``is_stuck`` says whether the engine could not copy if it led. What comes of ``outages`` is not told as news.
+        ``is_stuck`` says whether the engine could not copy if it led. What comes of ``outages`` is not reported as
+        news.
         """
         self._is_stuck = is_stuck
         self._settings = settings
@@ -71,7 +72,7 @@ class FlowLeader:
         self._lease_over = threading.Event()
         self._ended = threading.Event()
         self._is_settled = False
-        self._said = ""
+        self._logged = ""
         self._could_copy = True
 
     def run(self, target: ClusterSettings, ticking: Ticking) -> None:
@@ -158,10 +159,10 @@ class FlowLeader:
         if leads and not led:
             self._begin(election)
         elif led and not leads:
-            self._said = self._standby_words(election)
-            self._stand_by(self._said)
+            self._logged = self._standby_words(election)
+            self._stand_by(self._logged)
         if not leads and not self._ended.is_set():
-            self._say_standby(election)
+            self._log_standby(election)
         if leads:
             self._answer_pauses(election)
         return 1, ()
@@ -179,7 +180,7 @@ class FlowLeader:
         # Said again when somebody has written over it, or ended a cut: what was said before tells nothing of that.
         if found is None or found == election.pause_report:
             return
-        election.say(pause_report_record(found))
+        election.publish(pause_report_record(found))
         if not found.busy and self._runtime.pauses.pauses_any:
             open_ends = f", of which {len(found.unsettled)} may be copied further than recorded"
             self._log.info("nothing more is appended to what is paused%s", open_ends if found.unsettled else "")
@@ -189,7 +190,7 @@ class FlowLeader:
 
     def _begin(self, election: Election) -> None:
         assert election.term is not None
-        self._said = ""
+        self._logged = ""
         lease = Lease(LEASE_SHARE * self._timeout_seconds, former_seconds=LEASE_SHARE * election.former_seconds)
         lease.renew(election.renewed_at)
         self._runtime.lead(election.term, was_settled=election.was_settled, lease=lease)
@@ -206,11 +207,11 @@ class FlowLeader:
         self._runtime.stand_by()
         self._log.warning("stands by: %s", why)
 
-    def _say_standby(self, election: Election) -> None:
-        said = self._standby_words(election)
-        if said != self._said:
-            self._said = said
-            self._log.info("stands by; %s", said)
+    def _log_standby(self, election: Election) -> None:
+        words = self._standby_words(election)
+        if words != self._logged:
+            self._logged = words
+            self._log.info("stands by; %s", words)
 
     def _standby_words(self, election: Election) -> str:
         claim = election.claim
@@ -221,7 +222,7 @@ class FlowLeader:
         """Have the epoch planned anew when the right to write has run out, or is there again: others are copied on.
 
         Where the target would not refuse what was on its way all begins anew. Tasks have stopped by themselves: they
-        need not be told.
+        need no signal.
         """
         if self._runtime.may_be_copied != self._could_copy:
             self._could_copy = not self._could_copy

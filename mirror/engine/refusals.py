@@ -53,7 +53,7 @@ def unusable(path: Path, problem: UnsupportedSetting) -> ConfigError:
     if line is None and problem.alias and problem.key.startswith(("sasl.", "ssl.")):
         # A key that is missing is missed by what the protocol asks for.
         line, _ = place_of(path, problem.alias, "security.protocol")
-    return ConfigError(path, line, key, problem.said)
+    return ConfigError(path, line, key, problem.problem)
 
 
 def refused_transactions(path: Path, flow: Flow) -> NotCarriedOut:

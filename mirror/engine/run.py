@@ -85,7 +85,7 @@ class Engine:
         clusters: Collection[str] = (),
         master: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
-        tells_copied: bool = False,
+        reports_copied: bool = False,
     ) -> None:
         """Prepare to run ``settings``.
 
@@ -97,7 +97,7 @@ class Engine:
             the Spark master; by default this machine.
         spark_conf
             further settings of Spark.
-        tells_copied
+        reports_copied
             whether the tallies of flows go on while an epoch runs, and not at its end alone.
 
         Raises
@@ -115,7 +115,7 @@ class Engine:
         epochs = self._epochs = Epochs(
             master, settings.engine.tasks, self._take_troubles, self._write_seconds, self._take_copied, conf
         )
-        self._tells_copied = tells_copied
+        self._reports_copied = reports_copied
         #: What was copied of each enabled flow since the start, and in how many epochs; how many failed; tasks of each.
         enabled = [(flow.flow, flow) for flow in self._flows if flow.enabled]
         self.tallies = {flow: CopyCounters() for flow, _ in enabled}
@@ -272,7 +272,7 @@ class Engine:
         try:
             # Topics are created and positions read while Spark starts.
             self._epochs.start()
-            # Its jobs are Spark's: a takeover before Spark runs would be told as one that failed.
+            # Its jobs are Spark's: a takeover before Spark runs would be reported as one that failed.
             taking_over.start()
             self._guarded(self._copy, stop)
             if not self._defects:
@@ -479,7 +479,7 @@ class Engine:
                 share,
                 seconds,
                 engine.commit_interval_seconds,
-                tells_copied=self._tells_copied,
+                reports_copied=self._reports_copied,
             )
             for number, share in enumerate(assign(partitions, self._load, at_once))
         ]

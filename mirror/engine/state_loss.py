@@ -142,13 +142,13 @@ def _with_later(known: Pauses, state: FlowState) -> Pauses:
 
 def _of_people(state: FlowState, pauses: Pauses) -> str:
     """Say how much of what people have put on record there is."""
-    told = (
+    wishes = (
         (len(_with_later(pauses, state).in_force), "pause"),
         (len(state.acknowledgements), "acknowledgement"),
         (len(state.failovers), "failover run"),
         (len(state.placements), "group placement"),
     )
-    return "".join(f", {counted(count, what)}" for count, what in told if count)
+    return "".join(f", {counted(count, what)}" for count, what in wishes if count)
 
 
 def _is_newer(position: Position, known: Position | None) -> bool:

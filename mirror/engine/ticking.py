@@ -22,7 +22,7 @@ _LOOK_SECONDS = 2.0
 _AGAIN_SECONDS = 5.0
 # A broker that ends hangs up first, and for a moment still takes new connections.
 _ENDING_SECONDS = 1.0
-# So often a problem that stays is told anew: an hour later the first line is far above.
+# So often a problem that stays is reported anew: an hour later the first line is far above.
 _REMINDER_MS = 300_000
 
 
@@ -39,8 +39,8 @@ class Ticking:
         self._flow = flow
         self._outages = outages
         self._log = logger_of(flow)
-        self._said: dict[str, TickReport] = {}
-        # Since when a tick has had problems, and when that was last told, in ms.
+        self._logged: dict[str, TickReport] = {}
+        # Since when a tick has had problems, and when that was last reported, in ms.
         self._troubled: dict[str, tuple[int, int]] = {}
         # Since when a tick has met a connection that failed.
         self._failing: dict[str, float] = {}
@@ -59,27 +59,27 @@ class Ticking:
         report = tick()
         self._keep(report)
         if not self._comes_of_outage(report):
-            self._say(report)
+            self._log_report(report)
         return report.is_ok
 
-    def _say(self, report: TickReport) -> None:
-        before, about = self._said.get(report.name), report.name.removesuffix(f" {self._flow}")
-        said = {*before.problems, *before.notes} if before else set()
-        self._remind(report, about, is_new=not said.issuperset(report.problems))
+    def _log_report(self, report: TickReport) -> None:
+        before, about = self._logged.get(report.name), report.name.removesuffix(f" {self._flow}")
+        logged = {*before.problems, *before.notes} if before else set()
+        self._remind(report, about, is_new=not logged.issuperset(report.problems))
         for level, texts in ((logging.WARNING, report.problems), (logging.INFO, report.notes)):
-            for text in shortened([each for each in texts if each not in said]):
+            for text in shortened([each for each in texts if each not in logged]):
                 self._log.log(level, "%s: %s", about, text)
         if before and not before.is_ok and report.is_ok:
             self._log.info("%s: recovered", about)
-        self._said[report.name] = report
+        self._logged[report.name] = report
 
     def _remind(self, report: TickReport, about: str, *, is_new: bool) -> None:
         """Tell again what stays as it was: one line, however many problems there are."""
-        since, told_at = self._troubled.pop(report.name, (report.at_ms, report.at_ms))
+        since, logged_at = self._troubled.pop(report.name, (report.at_ms, report.at_ms))
         if report.is_ok:
             return
-        is_due = report.at_ms - told_at >= _REMINDER_MS
-        self._troubled[report.name] = since, report.at_ms if is_new or is_due else told_at
+        is_due = report.at_ms - logged_at >= _REMINDER_MS
+        self._troubled[report.name] = since, report.at_ms if is_new or is_due else logged_at
         if is_due and not is_new:
             (first,), others = shortened(report.problems[:1]), len(report.problems) - 1
             more = f" (and {others:,} more)" if others else ""
@@ -87,7 +87,7 @@ class Ticking:
             self._log.warning("%s: for %s min now: %s%s", about, minutes, first, more)
 
     def _comes_of_outage(self, report: TickReport) -> bool:
-        """Tell whether a report's problems are those of a cluster that is away, or may be: then they are told later."""
+        """Tell whether a report's problems are those of a cluster that is away, or may be: they are logged later."""
         if not report.unreached:
             self._failing.pop(report.name, None)
             ends = (self._flow.source, self._flow.target) if report.problems else ()

@@ -208,8 +208,8 @@ def rto_chain_plot(evidence: Evidence) -> Figure:
             axes.plot(
                 [left + seconds] * 2, [depth - 1, depth], color=PALETTE["muted"], linewidth=0.6, linestyle=":", zorder=0
             )
-        told = _seconds(seconds) + ("" if objective is None else f" of {objective:g} s")
-        _label(axes, depth, f"{name}, {told}", is_bold=is_total)
+        took = _seconds(seconds) + ("" if objective is None else f" of {objective:g} s")
+        _label(axes, depth, f"{name}, {took}", is_bold=is_total)
         began += 0.0 if is_total else seconds
     axes.set_ylim(-0.65, rows - 0.25)
     axes.set_xlim(0, longest * 1.02)

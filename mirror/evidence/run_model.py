@@ -72,7 +72,7 @@ class Totals:
     mirrored
         of those the source acknowledged, found on the target.
     stranded
-        acknowledged by the failed cluster and not on the target when it was cut off; they come home at failback.
+        acknowledged by the failed cluster and not on the target when it was cut off; they come back at failback.
     lost
         acknowledged and nowhere at the end.
     """
@@ -168,7 +168,7 @@ class PartitionCut:
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """What the failover step measured; of its instants every link of the chain is told."""
+    """What the failover step measured; of its instants every link of the chain is reported."""
 
     instants: FailoverInstants | None = None
     rpo: RecoveryPoint | None = None
@@ -203,10 +203,10 @@ class Failover:
         """
         instants = facts.read(FailoverInstants) if "fault_at_ms" in facts else None
         failover = replace(facts.read(cls), instants=instants)
-        told = [link.seconds for link in facts.get("rto_chain", tuple[_ToldLink, ...]) or ()]
+        recorded = [link.seconds for link in facts.get("rto_chain", tuple[_ToldLink, ...]) or ()]
         known = [link.seconds for link in failover.links]
-        if "rto_chain" in facts and told != known:
-            raise FactError(f"{facts.where}.rto_chain: links of {told} s, and the instants beside it give {known}")
+        if "rto_chain" in facts and recorded != known:
+            raise FactError(f"{facts.where}.rto_chain: links of {recorded} s, and the instants beside it give {known}")
         return failover
 
 

@@ -152,10 +152,10 @@ def broken(
     leave applications, whose last parts come later. A file that grows, as the samples do until the run has ended, is
     held against as much as was sealed.
     """
-    told = tuple(entries)
-    known = seals(told)
+    held = tuple(entries)
+    known = seals(held)
     found = _broken(run.path, known, wanted, run.lag)
-    is_completed = told and told[-1].event is Event.RUN_FINISHED and told[-1].facts.get("status") in {None, _COMPLETED}
+    is_completed = held and held[-1].event is Event.RUN_FINISHED and held[-1].facts.get("status") in {None, _COMPLETED}
     at_the_end = (*ledger_parts(run.ledger), *filter(Path.is_file, [run.lag])) if is_completed else ()
     unsealed = _unsealed(run.path, (*sorted(run.outcomes.glob("*.json")), *at_the_end), known)
     return (*found, *(each for each in unsealed if wanted(each.file)))

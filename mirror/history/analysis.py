@@ -208,16 +208,16 @@ def _more(name: str, window: WindowSpec, called: str) -> Column:
 
 
 def _partitions(rows: DataFrame) -> pd.DataFrame:
-    told = F.col("source_end").isNotNull()
-    at_told = F.when(told, F.col("at_ms"))
+    is_known = F.col("source_end").isNotNull()
+    at_known = F.when(is_known, F.col("at_ms"))
     logs = F.when(F.col("source_start").isNotNull(), F.col("at_ms"))
     last = {name: F.max_by(name, logs).alias(name) for name in ("source_start", "retention_ms", "retention_bytes")}
     found: pd.DataFrame = (
         rows.groupBy(*_KEY)
         .agg(
-            F.min_by("source_end", at_told).alias("first_end"),
-            F.max_by("source_end", at_told).alias("end"),
-            ((F.max(at_told) - F.min(at_told)) / 1000).alias("seconds"),
+            F.min_by("source_end", at_known).alias("first_end"),
+            F.max_by("source_end", at_known).alias("end"),
+            ((F.max(at_known) - F.min(at_known)) / 1000).alias("seconds"),
             F.max_by("position", "at_ms").alias("position"),
             *last.values(),
         )

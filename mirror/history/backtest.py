@@ -69,8 +69,8 @@ def cost(course: Course, when: Numbers, longest_gap: float) -> tuple[Numbers, Nu
 
 def _eras(course: Course) -> Iterator[Course]:
     """Yield what is known of each log of the source: a topic created again begins anew. Ends never fall within one."""
-    told = ~np.isnan(course.end)
-    at, position, end = course.at[told], course.position[told], course.end[told]
+    is_known = ~np.isnan(course.end)
+    at, position, end = course.at[is_known], course.position[is_known], course.end[is_known]
     began = 0
     while began < len(at):
         reached = np.maximum.accumulate(end[began:])

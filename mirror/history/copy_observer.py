@@ -76,11 +76,11 @@ class CopyObserver:
             if not known:
                 return FlowStatus(flow, "STOPPED", (_NOTHING_LEFT,), ())
             copies = {each: TopicPartition(self._settings.copy_of(each.topic), each.partition) for each in known}
-            told = self._channel("target").find_offsets(copies.values(), LATEST)
+            ends = self._channel("target").find_offsets(copies.values(), LATEST)
         except KafkaProblem as problem:
             self._forget("target")
             return FlowStatus(flow, "FAILED", (str(problem),), ())
-        copy_ends = {source: told[copy] for source, copy in copies.items() if copy in told}
+        copy_ends = {source: ends[copy] for source, copy in copies.items() if copy in ends}
         reasons: tuple[str, ...] = ()
         source_ends: dict[TopicPartition, int] = {}
         try:

@@ -104,25 +104,25 @@ def _episode(found: Findings, first: int, last: int) -> Episode:
 def causes(found: Findings, first: int, last: int) -> tuple[str, ...]:
     """Return what is on record of a time and the half minute before it, in words; none if nothing is."""
     near = found.flows[found.flows["at_ms"].between(first - _BEFORE_MS, last)]
-    told = [
+    known = [
         _state_words(state, rows, found.span.interval_seconds)
         for state, rows in near.groupby("state", sort=False)
         if state not in _IN_ORDER
     ]
     terms = near["term"].dropna().unique()
     if len(terms) > 1:
-        told.append(f"another engine took the flow over (term {int(terms[-1])})")
+        known.append(f"another engine took the flow over (term {int(terms[-1])})")
     at = found.flows["at_ms"].to_numpy()
     apart = np.diff(at)
     silent = (apart > 1000 * found.span.longest_gap) & (at[1:] >= first) & (at[:-1] <= last)
     if silent.any():
-        told.append(f"nothing was recorded for {apart[silent].max() / 1000:,.0f} s")
+        known.append(f"nothing was recorded for {apart[silent].max() / 1000:,.0f} s")
     if still := _minutes_without_a_copy(found.minutes, first, last):
-        told.append(f"nothing was copied in {counted(still, 'minute')} in which records were written")
+        known.append(f"nothing was copied in {counted(still, 'minute')} in which records were written")
     usual, then = _written_rate(found.minutes), _written_rate(found.minutes, first, last)
     if usual > 0 and then > _MUCH_WRITTEN * usual:
-        told.append(f"{then / usual:.1f} times as much was written as usual")
-    return tuple(told)
+        known.append(f"{then / usual:.1f} times as much was written as usual")
+    return tuple(known)
 
 
 def _state_words(state: object, rows: pd.DataFrame, interval_seconds: float) -> str:
@@ -189,8 +189,8 @@ def what_if(partitions: pd.DataFrame, hours: float) -> pd.DataFrame:
     """Return by topic what an outage of so many hours would have the source delete before it is copied.
 
     At the mean rate of the recorded time, and from a copy that has nothing to catch up with. What a topic's size bounds
-    is known only of a log that has been deleting; else, and where retention is not told, ``limits`` says so, and the
-    number is a lower bound.
+    is known only of a log that has been deleting; else, and where retention is not reported, ``limits`` says so, and
+    the number is a lower bound.
     """
     seconds, rate = 3600 * hours, partitions["rate"].fillna(0)
     written = rate * seconds

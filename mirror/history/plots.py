@@ -111,7 +111,7 @@ def rpo_plot(found: Findings, rpo_seconds: float) -> RunFigure:
     figure = empty_figure(5.4)
     grid = figure.add_gridspec(2, 2, width_ratios=(2.6, 1))
     shares = 100 * (np.arange(len(known)) + 0.5) / len(known)
-    told = percentiles(costs)
+    shown = percentiles(costs)
     over_time: Axes | None = None
     for row, (column, title, colour) in enumerate(
         (("records", "records lost", "series-0"), ("seconds", "seconds lost", "series-3"))
@@ -130,7 +130,7 @@ def rpo_plot(found: Findings, rpo_seconds: float) -> RunFigure:
         beside.tick_params(labelleft=False)
         _scale(axes, known[column].max(), known[column].median())
         for percentile in (50.0, 99.0):
-            value = float(told.loc[told["percentile"] == percentile, column].iloc[0])
+            value = float(shown.loc[shown["percentile"] == percentile, column].iloc[0])
             beside.plot([percentile], [value], "o", color=PALETTE["ink"], markersize=3.5)
             is_right = percentile > 50
             beside.annotate(

@@ -88,11 +88,11 @@ class FlowRecorder:
         try:
             channel = self._source()
             starts = channel.find_offsets(sources, EARLIEST)
-            told = topic_settings(channel, {each.topic for each in starts}, RETENTION_KEYS)
+            settings_of = topic_settings(channel, {each.topic for each in starts}, RETENTION_KEYS)
         except KafkaProblem:
             self.close()
             return {}
-        kept = {topic: Retention.of(settings) for topic, settings in told.items()}
+        kept = {topic: Retention.of(settings) for topic, settings in settings_of.items()}
         return {source: SourceLog(start, kept.get(source.topic)) for source, start in starts.items()}
 
     def _source(self) -> Channel:
@@ -102,14 +102,14 @@ class FlowRecorder:
 
 
 class FlowNews:
-    """What who records a flow from outside is told: that it cannot be seen, once, and that it can again."""
+    """What is logged of a flow that is recorded from outside: that it cannot be seen, once, and that it can again."""
 
     def __init__(self) -> None:
         self._has_seen = False
         self._is_away = False
 
     def of(self, status: FlowStatus) -> str | None:
-        """Return what the next look adds to what was told."""
+        """Return what the next look adds to what was reported."""
         was_away, self._is_away = self._is_away, status.state == "FAILED"
         if not self._is_away:
             self._has_seen = True
@@ -168,8 +168,8 @@ def record(
         while not stop.is_set():
             began = time.monotonic()
             seen = observer.look()
-            if (said := news.of(seen)) is not None:
-                _LOG.warning("%s: %s", flow.flow, said)
+            if (news_line := news.of(seen)) is not None:
+                _LOG.warning("%s: %s", flow.flow, news_line)
             for line in recorder.take(seen, now_ms()):
                 _LOG.warning("history: %s", line)
             stop.wait(max(0.0, interval_seconds - (time.monotonic() - began)))

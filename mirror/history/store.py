@@ -124,11 +124,11 @@ class HistoryWriter:
     def _close(self, at_ms: int) -> tuple[str, ...]:
         if self._pair is None:
             return ()
-        said = self._write(at_ms)
+        problem = self._write(at_ms)
         if self._kept.trouble is not None:
             self._kept = replace(self._kept, lost_rows=self._kept.lost_rows + self._pair.rows)
         self._pair = None
-        return said
+        return problem
 
     def _write(self, at_ms: int) -> tuple[str, ...]:
         """Write the pair as it is now, and keep the bounds."""
@@ -203,8 +203,8 @@ def files(directory: Path) -> Iterable[HistoryFile]:
         if (name := FILE_NAME.fullmatch(path.name)) is not None:
             # Another writer of the folder may remove it now.
             with suppress(FileNotFoundError):
-                told = path.stat()
-                found.append(HistoryFile(int(name[2]), path, name[1], told.st_size, told.st_mtime_ns // 1_000_000))
+                status = path.stat()
+                found.append(HistoryFile(int(name[2]), path, name[1], status.st_size, status.st_mtime_ns // 1_000_000))
     return sorted(found)
 
 

@@ -160,14 +160,14 @@ class Appender:
             return dict.fromkeys(counts, problem)
         answer = WriteTxnMarkersResponse.decode(frame, version=1, header=True)
         # Of a producer id there is one answer, however many markers it has.
-        told = {
+        answered = {
             TopicPartition(topic.name, each.partition_index): int(each.error_code)
             for one in answer.markers
             for topic in one.topics
             for each in topic.partitions
         }
         silent = ConnectionFailed(f"{self.channel.alias}: an answer to the request for markers leaves partitions out")
-        return {partition: told.get(partition, silent) for partition in counts}
+        return {partition: answered.get(partition, silent) for partition in counts}
 
     def delete_before(self, partition: TopicPartition, offset: int) -> int:
         """Remove what lies before ``offset``; return where the log begins now.
@@ -190,11 +190,11 @@ class Appender:
             timeout_ms=_TIMEOUT_MS,
         )
         answer = self.channel.call(request, self.channel.leader(partition))
-        (told,) = answer.topics[0].partitions
-        if told.error_code:
+        (deleted,) = answer.topics[0].partitions
+        if deleted.error_code:
             what = f"{self.channel.alias}: removing what lies before offset {offset} of {partition}"
-            raise BrokerRefused(what, told.error_code, "Delete on the topic")
-        low: int = told.low_watermark
+            raise BrokerRefused(what, deleted.error_code, "Delete on the topic")
+        low: int = deleted.low_watermark
         return low
 
     def _ask(self, partition: TopicPartition, request: Callable[[Connection], Pieces]) -> tuple[Connection, memoryview]:

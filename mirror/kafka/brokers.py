@@ -110,15 +110,15 @@ def known_topic_ids(cluster: Cluster, names: Collection[str]) -> dict[str, froze
     )
     known: dict[str, set[str]] = {name: set() for name in names}
     for broker in cluster.broker_ids():
-        told = {each.name: each for each in cluster.send(request, broker).topics}
+        described = {each.name: each for each in cluster.send(request, broker).topics}
         for name, ids in known.items():
-            topic = told.get(name)
+            topic = described.get(name)
             ids.add(topic_ids.spell(topic.topic_id) if topic is not None and not topic.error_code else "")
     return {name: frozenset(ids) for name, ids in known.items()}
 
 
 def values_of(configs: Mapping[int, Sequence[ConfigEntry]]) -> dict[str, frozenset[str]]:
-    """Return the values of each setting on all brokers, as far as they are told."""
+    """Return the values of each setting on all brokers, as far as they are reported."""
     values: dict[str, set[str]] = defaultdict(set)
     for entries in configs.values():
         for entry in entries:

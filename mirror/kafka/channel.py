@@ -197,7 +197,7 @@ class Channel:
         Raises
         ------
         KafkaProblem
-            if any of them cannot be told: a list that could be short is not returned.
+            if any of them cannot be known: a list that could be short is not returned.
         """
         return self.offsets_once_led(partitions, at, view).whole()
 
@@ -222,7 +222,7 @@ class Channel:
     def find_offsets(
         self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
     ) -> PartitionAnswers[int]:
-        """Return the offsets that can be told, as :meth:`offsets` does, and of the other partitions why not.
+        """Return the offsets that can be known, as :meth:`offsets` does, and of the other partitions why not.
 
         Raises
         ------

@@ -20,16 +20,16 @@ class OnlyNews(logging.Handler):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(logging.WARNING)
         self._clock = clock
-        self._said_at: dict[tuple[str, int], float] = {}
+        self._logged_at: dict[tuple[str, int], float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass ``record`` on if the line of code that wrote it has been silent for a minute."""
         written_at = (record.pathname, record.lineno)
         now = self._clock()
-        said_at = self._said_at.get(written_at)
-        if said_at is not None and now - said_at < _REPEAT_AFTER_SECONDS:
+        logged_at = self._logged_at.get(written_at)
+        if logged_at is not None and now - logged_at < _REPEAT_AFTER_SECONDS:
             return
-        self._said_at[written_at] = now
+        self._logged_at[written_at] = now
         root = logging.getLogger()
         # Where nobody set up logging, nobody asked for details.
         if root.handlers and record.levelno >= root.getEffectiveLevel():

@@ -126,8 +126,8 @@ class ClusterConnection:
             try:
                 manager.bootstrap(_ms_until(deadline))
             except (client_errors.KafkaError, OSError) as error:
-                said = "; ".join(each.reason for each in failed)
-                reason = said or _why_unreachable(settings, manager) or in_words(error)
+                reasons = "; ".join(each.reason for each in failed)
+                reason = reasons or _why_unreachable(settings, manager) or in_words(error)
                 is_for_people = answering is None and all(each.is_for_people for each in failed)
                 raise ClusterUnreachable(
                     settings.alias,
@@ -285,7 +285,7 @@ class ClusterConnection:
         """
 
         async def ask(share: Sequence[tuple[int, Any]]) -> list[Any]:
-            told: list[Any] = [None] * len(share)
+            answers: list[Any] = [None] * len(share)
             by_node: dict[int, list[int]] = defaultdict(list)
             for place, (node, _) in enumerate(share):
                 by_node[node].append(place)
@@ -296,9 +296,9 @@ class ClusterConnection:
                 async def take() -> None:
                     place, coming = under_way.popleft()
                     try:
-                        told[place] = await coming
+                        answers[place] = await coming
                     except client_errors.KafkaError as error:
-                        told[place] = error
+                        answers[place] = error
 
                 for number, place in enumerate(places):
                     if len(under_way) == _UNDER_WAY:
@@ -309,7 +309,7 @@ class ClusterConnection:
                         raise
                     except client_errors.KafkaError as error:
                         for left in places[number:]:
-                            told[left] = error
+                            answers[left] = error
                         break
                     before()
                     under_way.append((place, connection.send_request(share[place][1])))
@@ -324,9 +324,9 @@ class ClusterConnection:
                     failures.append(failure)
             if failures:
                 raise failures[0]
-            if all(isinstance(each, client_errors.KafkaError) for each in told):
-                raise told[0]
-            return told
+            if all(isinstance(each, client_errors.KafkaError) for each in answers):
+                raise answers[0]
+            return answers
 
         responses: list[Any] = []
         for first in range(0, len(requests), _REQUESTS_AT_ONCE):

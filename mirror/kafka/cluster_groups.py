@@ -239,15 +239,15 @@ class GroupRequests(ClusterConnection):
         ]
 
     def _coordinators(self, groups: Sequence[str]) -> tuple[dict[str, Answer], dict[int, list[str]]]:
-        """Return the answers for groups whose coordinator cannot be told, and the others by coordinator."""
+        """Return the answers for groups whose coordinator cannot be known, and the others by coordinator."""
         many = FIND_COORDINATORS.oldest
         if self._manager.broker_version_data.api_version(FindCoordinatorRequest) >= many:
             request = FindCoordinatorRequest(
                 key_type=_GROUP_COORDINATOR, coordinator_keys=list(groups), min_version=many
             )
-            told = [(each.key, each) for each in self.send(request).coordinators]
+            answered = [(each.key, each) for each in self.send(request).coordinators]
         else:
-            told = [
+            answered = [
                 (
                     group,
                     self.send(
@@ -260,7 +260,7 @@ class GroupRequests(ClusterConnection):
             ]
         answers: dict[str, Answer] = {}
         by_coordinator: dict[int, list[str]] = defaultdict(list)
-        for group, coordinator in told:
+        for group, coordinator in answered:
             if coordinator.error_code:
                 answers[group] = Answer(coordinator.error_code, coordinator.error_message)
             else:
@@ -313,11 +313,11 @@ def _deletion(group: str, partitions: Sequence[TopicPartition]) -> Any:
 
 def _positions(code: int, topics: Iterable[Any]) -> Answer:
     found: Found[TopicPartition, GroupPosition] = Found()
-    told = [code]
+    answered = [code]
     for topic in topics:
         for each in topic.partitions:
             partition = TopicPartition(topic.name, each.partition_index)
-            told.append(each.error_code)
+            answered.append(each.error_code)
             if each.error_code:
                 found.problems[partition] = spelled(each.error_code, None)
             elif each.committed_offset >= 0:
@@ -326,5 +326,5 @@ def _positions(code: int, topics: Iterable[Any]) -> Answer:
                     each.committed_offset, each.metadata or "", -1 if epoch is None else epoch
                 )
     # One partition that is unstable for a moment makes the whole answer worth asking for again.
-    passing = next((each for each in told if each in codes.TRANSIENT), code)
+    passing = next((each for each in answered if each in codes.TRANSIENT), code)
     return Answer(passing, None, found)

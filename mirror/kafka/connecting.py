@@ -247,8 +247,8 @@ def tls_problem(error: OSError) -> str:
             9: "look at the clocks",
             10: "renew it, or look at the clocks",
         }.get(error.verify_code, "is the authority that signed it in the trust store (ssl.truststore.*)?")
-        said = error.verify_message.rstrip(".")
-        return f"TLS: the broker's certificate is not accepted: {said}; {advice}"
+        message = error.verify_message.rstrip(".")
+        return f"TLS: the broker's certificate is not accepted: {message}; {advice}"
     reason = (getattr(error, "reason", None) or "").replace("_", " ").lower()
     if "alert" in reason:
         return (
@@ -269,9 +269,9 @@ def explained(error: BaseException, arguments: Mapping[str, Any]) -> str | None:
     mechanism = arguments.get("sasl_mechanism")
     if isinstance(error, kafka.errors.SaslAuthenticationFailedError):
         user = arguments.get("sasl_plain_username")
-        said = str(error.args[0]) if error.args else ""
-        said = said.removeprefix("SaslAuthenticationFailedError: ")
-        return f"authentication failed{f' for user {user}' if user else ''} with {mechanism}: {said}"
+        message = str(error.args[0]) if error.args else ""
+        message = message.removeprefix("SaslAuthenticationFailedError: ")
+        return f"authentication failed{f' for user {user}' if user else ''} with {mechanism}: {message}"
     if isinstance(error, kafka.errors.UnsupportedSaslMechanismError):
         return f"the broker does not let anybody log in with sasl.mechanism={mechanism}"
     if isinstance(error, kafka.errors.IllegalSaslStateError):
@@ -305,18 +305,18 @@ def in_words(error: BaseException) -> str:
         return _of_a_broker(error)
     if not isinstance(error, kafka.errors.KafkaError):
         return text or type(error).__name__
-    said = " ".join(map(str, error.args))
-    said = said.removeprefix(type(error).__name__).removeprefix(": ")
+    message = " ".join(map(str, error.args))
+    message = message.removeprefix(type(error).__name__).removeprefix(": ")
     if isinstance(error, kafka.errors.KafkaTimeoutError | kafka.errors.RequestTimedOutError):
         return "no answer in time"
     if isinstance(error, kafka.errors.KafkaConnectionError):
-        number = re.match(r"(?:\[Errno )?(\d+)\b", said)
-        if said in ("", "socket disconnected"):
+        number = re.match(r"(?:\[Errno )?(\d+)\b", message)
+        if message in ("", "socket disconnected"):
             return _HUNG_UP
-        return (number and _of_the_system(int(number[1]))) or said
+        return (number and _of_the_system(int(number[1]))) or message
     if (code := getattr(error, "errno", None)) is not None and code != -1:
-        return f"{codes.name(code)}: {said}" if said else codes.name(code)
-    return said or "the connection failed"
+        return f"{codes.name(code)}: {message}" if message else codes.name(code)
+    return message or "the connection failed"
 
 
 def _of_the_system(number: int | None) -> str | None:
@@ -325,8 +325,8 @@ def _of_the_system(number: int | None) -> str | None:
         return None
     if number in (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED):
         return _HUNG_UP
-    said = os.strerror(number)
-    return None if said.startswith("Unknown error") else said[:1].lower() + said[1:]
+    message = os.strerror(number)
+    return None if message.startswith("Unknown error") else message[:1].lower() + message[1:]
 
 
 def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:

@@ -159,7 +159,7 @@ def take_over(
 
 
 def unended(channel: Channel, transactional_id: str) -> Unended | None:
-    """Return the last transaction of an id if it is decided and not ended; None if it is not, or cannot be told.
+    """Return the last transaction of an id if it is decided and not ended; None if it is not, or cannot be known.
 
     KIP-664: brokers before Kafka 3.0 do not tell.
 
@@ -177,7 +177,7 @@ def unended(channel: Channel, transactional_id: str) -> Unended | None:
 
 
 def last_written_as(channel: Channel, transactional_id: str) -> tuple[int, int] | None:
-    """Return producer id and epoch of the last transaction of an id; None if there is none, or it cannot be told.
+    """Return producer id and epoch of the last transaction of an id; None if there is none, or it cannot be known.
 
     Raises
     ------

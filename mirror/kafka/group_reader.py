@@ -1,7 +1,7 @@
 """An application's consumer, as short as can be: it joins a group, reads from the group's positions, and keeps nothing.
 
 Joining, the hand-out of partitions and the group's positions are kafka-python's consumer's; the log is read by our own
-reader, which knows every codec. Nothing is committed. What the records said is told as digests.
+reader, which knows every codec. Nothing is committed. What the records said is reported as digests.
 """
 
 from __future__ import annotations

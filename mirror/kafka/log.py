@@ -523,8 +523,8 @@ class LogTail:
         away_seconds = now - self._read_at
         if away_seconds < _AWAY_SECONDS:
             return False
-        told = topic_settings(self._channel, [self._topic], [_KEPT_SETTING])
-        kept_ms = told.get(self._topic, {}).get(_KEPT_SETTING)
+        settings = topic_settings(self._channel, [self._topic], [_KEPT_SETTING])
+        kept_ms = settings.get(self._topic, {}).get(_KEPT_SETTING)
         return kept_ms is None or 1000 * away_seconds >= int(kept_ms)
 
     def _look_for_truncation(self, reader: LogReader, start: int, end: int) -> None:

@@ -55,11 +55,11 @@ class Metadata:
         return self._topic_ids.get(topic, "")
 
     def topic_error(self, topic: str) -> int:
-        """Return the error code that a topic was last told with, 0 for none."""
+        """Return the error code that a topic was last reported with, 0 for none."""
         return self._topic_errors.get(topic, codes.UNKNOWN_TOPIC)
 
     def partition_count(self, topic: str) -> int:
-        """Return how many partitions a topic was last told to have, with leaders or without; 0 if it was not told."""
+        """Return how many partitions a topic was last told to have, with leaders or without; 0 if it is unknown."""
         return self._partition_counts.get(topic, 0)
 
     def take_in(self, topics: Iterable[str], answer: Any) -> None:

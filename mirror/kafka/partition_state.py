@@ -80,7 +80,7 @@ def unable_to_append(channel: Channel, partitions: Iterable[TopicPartition]) -> 
 
 
 def undecided(channel: Channel, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
-    """Return the partitions in which readers of committed data do not see to the end, or of which it is not told.
+    """Return the partitions in which readers of committed data do not see to the end, or of which it is not reported.
 
     In the others no transaction is open, whoever may have written one, and all of it is replicated.
 
@@ -181,5 +181,5 @@ def _producers(
 
 def _least_in_sync(channel: Channel, topics: Iterable[str]) -> dict[str, int]:
     name = "min.insync.replicas"
-    told = topic_settings(channel, topics, [name])
-    return {topic: int(value) for topic, settings in told.items() if (value := settings.get(name))}
+    found = topic_settings(channel, topics, [name])
+    return {topic: int(value) for topic, settings in found.items() if (value := settings.get(name))}

@@ -75,7 +75,7 @@ class BrokerRefused(RequestFailed):
 
     @property
     def code(self) -> int | None:
-        """The error's number in the protocol; None if it was not told with one."""
+        """The error's number in the protocol; None if it was not reported with one."""
         return getattr(self.error, "errno", None)
 
     @property
@@ -98,7 +98,7 @@ class ClusterUnreachable(ClusterError, ConnectionFailed):
     Attributes
     ----------
     is_for_people
-        whether waiting does not help, as far as can be told: nobody has such a host's name, the login or the broker's
+        whether waiting does not help, as far as can be known: nobody has such a host's name, the login or the broker's
         certificate is refused, the broker is of a version that cannot be used.
     """
 

@@ -37,14 +37,14 @@ class UnsupportedSetting(ValueError):
     ----------
     alias
         the cluster whose it is; empty until who connects to one says so.
-    said
+    problem
         what is wrong, without the key; what is secret of it is left out.
     """
 
     def __init__(self, key: str, value: str, remedy: str) -> None:
         self.key, self.alias = key, ""
         open_value = shown(key, value)
-        self.said = remedy if open_value in ("", HIDDEN) else f"{open_value!r}: {remedy}"
+        self.problem = remedy if open_value in ("", HIDDEN) else f"{open_value!r}: {remedy}"
         super().__init__(f"{key}={open_value}: {remedy}")
 
 
@@ -197,13 +197,13 @@ def _load_identity(context: ssl.SSLContext, properties: Mapping[str, str]) -> No
     pem, password = identity
     asked: list[bool] = []
 
-    def tell_password() -> str:
+    def give_password() -> str:
         # Without an answer OpenSSL would ask at the terminal.
         asked.append(True)
         return password or ""
 
     try:
-        _load_pem_identity(context, pem, tell_password)
+        _load_pem_identity(context, pem, give_password)
     except (ssl.SSLError, ValueError) as problem:
         location = properties.get("ssl.keystore.location", "") if not properties.get("ssl.keystore.key") else ""
         whose = f"the private key in {location}" if location else "the private key"
@@ -211,9 +211,9 @@ def _load_identity(context: ssl.SSLContext, properties: Mapping[str, str]) -> No
             raise UnsupportedSetting("ssl.key.password", "", f"missing; {whose} is encrypted") from None
         if asked:
             raise UnsupportedSetting("ssl.key.password", "", f"{whose} cannot be opened with it") from None
-        said = f"no private key with its certificate can be read from it: {_reason(problem)}"
+        message = f"no private key with its certificate can be read from it: {_reason(problem)}"
         key = "ssl.keystore.location" if location else "ssl.keystore.key"
-        raise UnsupportedSetting(key, location, said) from None
+        raise UnsupportedSetting(key, location, message) from None
 
 
 def _reason(problem: Exception) -> str:
@@ -528,8 +528,8 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NoToken(self.endpoint, self.client, str(error) or type(error).__name__) from error
         if not isinstance(answer, dict) or "access_token" not in answer:
-            said = answer.get("error") if isinstance(answer, dict) else None
-            raise NoToken(self.endpoint, self.client, str(said or "its answer has no access_token"))
+            refusal = answer.get("error") if isinstance(answer, dict) else None
+            raise NoToken(self.endpoint, self.client, str(refusal or "its answer has no access_token"))
         return answer
 
 

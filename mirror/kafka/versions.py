@@ -53,7 +53,7 @@ TRANSACTIONS = (ADD_PARTITIONS_TO_TXN, END_TXN)
 
 def misfit(offered: Mapping[int, tuple[int, int]], needed: Iterable[Versions]) -> str | None:
     """Say what is needed that a broker does not offer (oldest and newest version by the request's key), or None."""
-    wrong = [said for each in needed if (said := _misfit(offered.get(each.key), each))]
+    wrong = [problem for each in needed if (problem := _misfit(offered.get(each.key), each))]
     return "; ".join(wrong) or None
 
 
@@ -61,11 +61,11 @@ def _misfit(offered: tuple[int, int] | None, needed: Versions) -> str | None:
     if offered is None:
         return f"it does not offer {needed.name} at all, of which {_spelled(needed.oldest, needed.newest)} is needed"
     oldest, newest = offered
-    told = f"it offers {needed.name} {_spelled(oldest, newest)}"
+    offer = f"it offers {needed.name} {_spelled(oldest, newest)}"
     if newest < needed.oldest:
-        return f"{told}, and version {needed.oldest} is needed: it must be of Kafka {needed.since} or later"
+        return f"{offer}, and version {needed.oldest} is needed: it must be of Kafka {needed.since} or later"
     if oldest > needed.newest:
-        return f"{told}, and version {needed.newest} is needed: it is too new for this release of the engine"
+        return f"{offer}, and version {needed.newest} is needed: it is too new for this release of the engine"
     return None
 
 

@@ -338,7 +338,7 @@ class EmbeddedBroker:
             self.address,
             self.node_id,
             is_alive=self.is_alive,
-            said=self._log_tail,
+            log_tail=self._log_tail,
             timeout_seconds=READY_SECONDS,
         )
 

@@ -146,7 +146,7 @@ class ContainerBroker:
             self.address,
             self.node_id,
             is_alive=self.is_alive,
-            said=holder.log_tail,
+            log_tail=holder.log_tail,
             timeout_seconds=READY_SECONDS,
         )
 

@@ -102,13 +102,13 @@ def release(run: Path) -> None:
         found.kill()
 
 
-def wait_until_unused(used: Path, seconds: float, told: threading.Event) -> None:
+def wait_until_unused(used: Path, seconds: float, stop: threading.Event) -> None:
     """Return when told to, or when the file was not touched for so long.
 
     The time is measured here: the file's own time only tells one touch from another, whatever the clock does.
     """
     seen, since = _touched(used), time.monotonic()
-    while not told.wait(min(_LOOK_SECONDS, seconds)):
+    while not stop.wait(min(_LOOK_SECONDS, seconds)):
         now = _touched(used)
         if now is None:  # the run was removed
             return
@@ -144,9 +144,9 @@ def _one_at_a_time(run: Path) -> Iterator[None]:
 
 
 def _main(used: str, seconds: str) -> None:
-    told = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: told.set())
-    wait_until_unused(Path(used), float(seconds), told)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    wait_until_unused(Path(used), float(seconds), stop)
 
 
 if __name__ == "__main__":

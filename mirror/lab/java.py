@@ -52,7 +52,7 @@ def parse_feature_version(version: str) -> int:
 
 
 def parse_version(answer: str) -> str | None:
-    """Return the version in the answer of ``java -version``: the build's full one where it is told."""
+    """Return the version in the answer of ``java -version``: the build's full one where it is reported."""
     build = re.search(r"\(build ([^,)\s]+)", answer)
     if build:
         return build[1]

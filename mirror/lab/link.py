@@ -72,14 +72,14 @@ class Link:
         if self.is_alive():
             return
         host, _, port = self.target.rpartition(":")
-        told = {
+        settings = {
             "listen_port": self.listen_port,
             "control_port": self.control_port,
             "target": (host, int(port)),
             "line": asdict(line),
             "seed": seed,
         }
-        command = [sys.executable, "-m", "mirror.lab.relay", json.dumps(told)]
+        command = [sys.executable, "-m", "mirror.lab.relay", json.dumps(settings)]
         process = processes.start(self.directory, self.name, command, owner_pid=owner_pid)
         try:
             wait_until(
@@ -143,13 +143,13 @@ class Link:
 
     def _order(self, changes: dict[str, Any]) -> None:
         try:
-            answer = self._say(changes)
+            answer = self._ask(changes)
         except (OSError, ValueError) as problem:
             raise LabError(f"the link {self.name} (port {self.listen_port}) does not answer: {problem}") from problem
         if "problem" in answer:
             raise LabError(f"the link {self.name} refuses {changes}: {answer['problem']}")
 
-    def _say(self, changes: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, changes: dict[str, Any]) -> dict[str, Any]:
         with socket.create_connection((ports.LOOPBACK, self.control_port), timeout=_ANSWER_SECONDS) as control:
             control.sendall(json.dumps(changes).encode() + b"\n")
             with control.makefile("rb") as answers:
@@ -158,6 +158,6 @@ class Link:
 
     def _answers(self) -> bool:
         try:
-            return "problem" not in self._say({})
+            return "problem" not in self._ask({})
         except (OSError, ValueError):
             return False

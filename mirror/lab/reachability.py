@@ -22,8 +22,8 @@ class Reachability:
         """Take in that a broker has answered.
 
         ``losses`` were known before the client was asked: what it hands out together with a later one was fetched
-        before that. The client tells of each loss once, so one that is taken for over stays untold. None: it is told
-        in the order in which it came about.
+        before that. The client tells of each loss once, so one that is taken for over stays untold. None: it is
+        reported in the order in which it came about.
         """
         if losses is None or losses == self.losses:
             self.is_lost = False

@@ -216,7 +216,7 @@ class GroupMember(threading.Thread):
                     self._reach.answered(losses=losses)
                     self._reading.note(self._group, self.name, self._cluster, message)
                 else:
-                    self._say(error)
+                    self._log_problem(error)
 
     def _take_all(self) -> None:
         """Take all partitions, each from its bookmark, or from its beginning, once all topics are there."""
@@ -257,13 +257,13 @@ class GroupMember(threading.Thread):
         try:
             # Where a commit fails the group stays behind what it has read, and reads that again: nothing is lost.
             if positions and last and self._reach.is_lost:
-                self._say_lost()
+                self._log_lost()
             elif positions and last:
                 self._commits.note(None, self._consumer.commit(offsets=positions, asynchronous=False))
             elif positions:
                 self._consumer.commit(offsets=positions, asynchronous=True)
         except KafkaException as refused:
-            self._say(refused.args[0])
+            self._log_problem(refused.args[0])
         if last:
             self._commit_parts.write(self._commits.take(), last=True)
 
@@ -281,10 +281,10 @@ class GroupMember(threading.Thread):
         for each in partitions:
             self._sent.pop((each.topic, each.partition), None)
 
-    def _say_lost(self) -> None:
+    def _log_lost(self) -> None:
         typer.echo(f"{self.name}: no broker answers, so what was read last is not committed", err=True)
 
-    def _say(self, error: KafkaError) -> None:
+    def _log_problem(self, error: KafkaError) -> None:
         """Put a problem into the log of the process, once until another one comes."""
         problem = f"{error.name()}: {error.str()}"
         if problem != self._last_problem:

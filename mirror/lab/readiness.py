@@ -20,7 +20,7 @@ def wait_for_broker(
     node_id: int,
     *,
     is_alive: Callable[[], bool],
-    said: Callable[[], str],
+    log_tail: Callable[[], str],
     timeout_seconds: float,
 ) -> None:
     """Wait until a broker answers a metadata request in which it is itself a living broker.
@@ -35,7 +35,7 @@ def wait_for_broker(
         where it listens, and the number it must announce.
     is_alive
         tells whether waiting still makes sense.
-    said
+    log_tail
         returns the last lines of its log.
 
     Raises
@@ -65,6 +65,6 @@ def wait_for_broker(
             longest_pause_seconds=0.1,
         )
     except WaitTimeout as waited:
-        raise BrokerError(f"{waited}; it logged last:\n{said()}") from None
+        raise BrokerError(f"{waited}; it logged last:\n{log_tail()}") from None
     if seen == "ended":
-        raise BrokerError(f"{name} ended while it started; it logged last:\n{said()}")
+        raise BrokerError(f"{name} ended while it started; it logged last:\n{log_tail()}")

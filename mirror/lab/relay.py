@@ -317,9 +317,9 @@ async def _serve(relay: Relay, control_port: int) -> None:
 
 def main() -> None:
     """Relay until told to end; the one argument is JSON."""
-    told = json.loads(sys.argv[1])
-    relay = Relay(told["listen_port"], tuple(told["target"]), Line(**told["line"]), told["seed"])
-    asyncio.run(_serve(relay, told["control_port"]))
+    settings = json.loads(sys.argv[1])
+    relay = Relay(settings["listen_port"], tuple(settings["target"]), Line(**settings["line"]), settings["seed"])
+    asyncio.run(_serve(relay, settings["control_port"]))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ _OF_PRODUCERS = _OF_BOTH | {
     "max.request.size": "message.max.bytes",
 }
 # How librdkafka calls, in what it says, settings that it takes by Java's names.
-_SAID_AS = {
+_CALLED_BY_LIBRDKAFKA = {
     "request.required.acks": "acks",
     "queue.buffering.max.ms": "linger.ms",
     "message.send.max.retries": "retries",
@@ -60,12 +60,12 @@ _SAID_AS = {
 }
 _BYTES = "keys and values are bytes"
 _NO_JMX = "there is no JMX here"
-_NEVER_TOLD = {
+_NEVER_NAMED = {
     **{f"{which}.{what}": _BYTES for which in ("key", "value") for what in ("serializer", "deserializer")},
     **dict.fromkeys(("metric.reporters", "metrics.num.samples", "metrics.recording.level"), _NO_JMX),
     **dict.fromkeys(("metrics.sample.window.ms", "enable.metrics.push", "auto.include.jmx.reporter"), _NO_JMX),
 }
-_WITHOUT_EFFECT_ON_CONSUMERS = _NEVER_TOLD | {
+_WITHOUT_EFFECT_ON_CONSUMERS = _NEVER_NAMED | {
     "client.id": "the streams are called GROUP-NUMBER",
     "enable.auto.commit": "positions are committed after a flush of what they cover, and by nobody else",
     "auto.commit.interval.ms": "--offset.commit.interval.ms says it",
@@ -73,7 +73,7 @@ _WITHOUT_EFFECT_ON_CONSUMERS = _NEVER_TOLD | {
     "default.api.timeout.ms": "what does not succeed is tried again",
     "allow.auto.create.topics": "no topic of the source is made by reading it",
 }
-_WITHOUT_EFFECT_ON_PRODUCERS = _NEVER_TOLD | {
+_WITHOUT_EFFECT_ON_PRODUCERS = _NEVER_NAMED | {
     "max.block.ms": "a full buffer and a topic that is not there are waited for",
     "metadata.max.idle.ms": "topics are remembered",
     "partitioner.adaptive.partitioning.enable": "records without a key go to partitions by chance",
@@ -264,7 +264,7 @@ def producer_settings(properties: Mapping[str, str], *, aborts: bool) -> Produce
 
 def java_key(problem: str) -> str | None:
     """Return Java's name of the setting that a message of librdkafka's names, None if it names none of them."""
-    names = {theirs: ours for ours, theirs in (_OF_PRODUCERS | _OF_CONSUMERS).items()} | _SAID_AS
+    names = {theirs: ours for ours, theirs in (_OF_PRODUCERS | _OF_CONSUMERS).items()} | _CALLED_BY_LIBRDKAFKA
     words = (each.strip(_MARKS) for each in problem.split())
     return next((names[each] for each in words if each in names), None)
 
@@ -331,7 +331,7 @@ def _without_effect_messages(
         if key in names or key in CLIENT_KEYS or key in _READ_APART or key.startswith("config.providers."):
             continue
         if key in without_effect:
-            if key not in _NEVER_TOLD:
+            if key not in _NEVER_NAMED:
                 messages.append(f"{key}: without effect: {without_effect[key]}")
         elif key in CONNECTOR_KEYS:
             # Documents of "legacy mode" have them in these files.

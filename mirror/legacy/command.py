@@ -116,10 +116,10 @@ class _Placed:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
         if isinstance(error, BadSetting | providers.ProviderProblem):
-            said = error.message if isinstance(error, providers.ProviderProblem) else str(error)
-            raise self._file.error(error.key, said) from error
+            message = error.message if isinstance(error, providers.ProviderProblem) else str(error)
+            raise self._file.error(error.key, message) from error
         if isinstance(error, UnsupportedSetting):
-            raise self._file.error(error.key, error.said) from error
+            raise self._file.error(error.key, error.problem) from error
         if isinstance(error, KafkaException):
-            said = error.args[0].str()
-            raise self._file.error(java_key(said), said) from error
+            message = error.args[0].str()
+            raise self._file.error(java_key(message), message) from error

@@ -16,7 +16,7 @@ ABOUT = "Copy topics from one Kafka cluster to another, as kafka-mirror-maker.sh
 _QUOTES = "\"'"
 _MOST_INT = 2**31 - 1
 _SPARK_CONF = "spark-conf"
-# What was said to releases before 0.9, and to those from then on that no longer needed to be told.
+# Options of releases before 0.9, and of those from then on that no longer needed them.
 _WITHOUT_EFFECT = {
     "new.consumer": "there is no other consumer",
     "new.producer": "there is no other producer",
@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     """Return who reads the command line; it takes an option's unambiguous beginning for it, as Java does."""
     made = _Parser(prog="kafka-mirror-maker", description=ABOUT)
     # Of an option that is given twice Java says so; argparse would take the last.
-    for name, metavar, told in (
+    for name, metavar, help_text in (
         ("consumer.config", "FILE", "Properties of the consumers of the source; group.id is needed."),
         ("producer.config", "FILE", "Properties of the producers to the target; producer.type=sync waits for each."),
         ("include", "REGEX", "Topics whose whole name matches; commas stand for |."),
@@ -101,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
         ("queue.size", "N", "Without effect."),
         ("blacklist", "REGEX", "Refused, as by Java's since 0.10."),
     ):
-        made.add_argument(f"--{name}", metavar=metavar, help=told, action="append", dest=name)
+        made.add_argument(f"--{name}", metavar=metavar, help=help_text, action="append", dest=name)
     for name in ("new.consumer", "new.producer"):
         made.add_argument(f"--{name}", help="Without effect.", action="store_true", dest=name)
     made.add_argument("--version", help="Say which version this is.", action="store_true")
@@ -186,10 +186,10 @@ def _number(option: str, text: dict[str, str], default: int, least: int) -> int:
 
 
 def _boolean(option: str, text: dict[str, str]) -> bool:
-    said = text.get(option, "true").lower()
-    if said not in ("true", "false"):
+    value = text.get(option, "true").lower()
+    if value not in ("true", "false"):
         raise BadOption(option, f"{text[option]!r} is neither true nor false")
-    return said == "true"
+    return value == "true"
 
 
 def _own_code(option: str, arguments: str, text: dict[str, str]) -> OwnCode | None:

@@ -44,7 +44,7 @@ def run_streams(
         context = beside.submit(spark_context, "mirror-legacy", master, settings=options.spark_conf).result()
     try:
         at = driver_address(context)
-        with EpochChannel(at.host, told=_log.log, bind=at.bind, port=at.port) as epoch_channel:
+        with EpochChannel(at.host, log=_log.log, bind=at.bind, port=at.port) as epoch_channel:
             works = [
                 StreamWork(number, options, consumer, producer, epoch_channel.address)
                 for number in range(options.streams)

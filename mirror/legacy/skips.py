@@ -45,7 +45,7 @@ class Skips:
 
     dropped: int = 0
     _untold: dict[TopicPartition, dict[int, str]] = field(default_factory=dict)
-    _told: dict[TopicPartition, Ranges] = field(default_factory=dict)
+    _reported: dict[TopicPartition, Ranges] = field(default_factory=dict)
 
     def add(self, source: TopicPartition, offset: int, reason: str) -> None:
         """Take in a record of the source that is left out."""
@@ -57,10 +57,10 @@ class Skips:
         lines = []
         for source, reasons in self._untold.items():
             found = list(ranges_of(reasons))
-            known = self._told.get(source, Ranges())
+            known = self._reported.get(source, Ranges())
             for each in found:
                 known = known.also(each)
-            self._told[source] = known
+            self._reported[source] = known
             why = " / ".join(dict.fromkeys(reasons.values()))
             where = ", ".join(map(str, found))
             lines.append(
@@ -70,5 +70,5 @@ class Skips:
         return lines
 
     def all(self) -> Mapping[TopicPartition, Ranges]:
-        """Return where they are, of those that were told."""
-        return self._told
+        """Return where they are, of those that were reported."""
+        return self._reported

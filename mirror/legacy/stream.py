@@ -151,8 +151,8 @@ class Stream:
         self._skips = Skips()
         self._records = self._sends = self._left_out = self._passed_over = 0
         self._problem: str | None = None
-        self._told_at: float | None = None
-        self._last_said = ""
+        self._logged_at: float | None = None
+        self._last_logged = ""
         self._commit_due = time.monotonic() + self._options.commit_interval_seconds
         self._discovery_due = 0.0
 
@@ -203,14 +203,14 @@ class Stream:
         try:
             names = self._consumer.list_topics(timeout=_ASK_SECONDS).topics
         except KafkaException as problem:
-            self._say(logging.WARNING, f"the source does not say which topics it has: {problem.args[0].str()}")
+            self._log(logging.WARNING, f"the source does not say which topics it has: {problem.args[0].str()}")
             return
         internal = set() if self._work.consumer.reads_internal_topics else _INTERNAL_TOPICS
         wanted = sorted(name for name in names if self._include.fullmatch(name) and name not in internal)
         if wanted == self._topics:
             return
         self._topics = wanted
-        self._say(logging.INFO, f"subscribes to {counted(len(wanted), 'topic')}: {', '.join(wanted[:20])}")
+        self._log(logging.INFO, f"subscribes to {counted(len(wanted), 'topic')}: {', '.join(wanted[:20])}")
         if wanted:
             self._consumer.subscribe(
                 wanted, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
@@ -227,7 +227,7 @@ class Stream:
                 self._consumer.assign(placed)
             got = {TopicPartition(each.topic, each.partition): each.offset for each in placed}
             self._next |= got
-            self._say(logging.INFO, f"gets {counted(len(got), 'partition')}: {_named(got)}")
+            self._log(logging.INFO, f"gets {counted(len(got), 'partition')}: {_named(got)}")
             if self._listener is not None:
                 self._listener.on_partitions_assigned(list(got))
 
@@ -238,13 +238,13 @@ class Stream:
                 self._settle()
                 if self._listener is not None:
                     self._listener.on_partitions_revoked(given)
-            self._say(logging.INFO, f"gives {counted(len(given), 'partition')} away: {_named(given)}")
+            self._log(logging.INFO, f"gives {counted(len(given), 'partition')} away: {_named(given)}")
         self._forget(given)
 
     def _on_lost(self, _consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
         lost = [TopicPartition(each.topic, each.partition) for each in partitions]
         self._forget(lost)
-        self._say(logging.WARNING, f"has lost {counted(len(lost), 'partition')} to other members: {_named(lost)}")
+        self._log(logging.WARNING, f"has lost {counted(len(lost), 'partition')} to other members: {_named(lost)}")
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget where partitions stand that are another member's: its commits are not to be overwritten."""
@@ -280,7 +280,7 @@ class Stream:
         start = low if reset == "earliest" else high
         not_copied = max(0, start - (low if position is None else position))
         self._passed_over += not_copied
-        self._say(
+        self._log(
             logging.WARNING if not_copied or position is not None else logging.INFO,
             f"{source}: {where}, {low} to {high}: begins at {start} (auto.offset.reset={reset}); "
             f"{counted(not_copied, 'offset')} before it {'is' if not_copied == 1 else 'are'} not copied",
@@ -325,8 +325,8 @@ class Stream:
         try:
             made = handled(self._handler, record)
         except Exception as problem:  # it is somebody else's code
-            said = f"{type(problem).__name__}: {problem}"
-            raise StreamFailed(f"{source} at offset {offset}: the message handler fails: {said}") from problem
+            failure = f"{type(problem).__name__}: {problem}"
+            raise StreamFailed(f"{source} at offset {offset}: the message handler fails: {failure}") from problem
         for each in made:
             self._send(source, offset, each)
         self._records += 1
@@ -337,20 +337,20 @@ class Stream:
         self._read[source] = (offset + 1, _NO_EPOCH if epoch is None else epoch)
 
     def _met(self, source: TopicPartition, error: KafkaError) -> None:
-        """Answer what a consumer is told instead of a record."""
+        """Answer what a consumer gets instead of a record."""
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             if source in self._next:
                 self._begin_again(source)
         elif error.fatal() or error.code() in _REFUSED:
             raise StreamFailed(f"the source: {error.str()}")
         else:
-            self._say(logging.WARNING, f"the source: {error.str()}")
+            self._log(logging.WARNING, f"the source: {error.str()}")
 
     def _send(self, source: TopicPartition, offset: int, record: TargetRecord) -> None:
         self._await_topic(record.topic)
         self._produce(source, offset, record)
         if record.timestamp == 0:
-            self._say(logging.WARNING, f"{source} at offset {offset}: its timestamp 0 becomes the time of sending")
+            self._log(logging.WARNING, f"{source} at offset {offset}: its timestamp 0 becomes the time of sending")
         if self._work.producer.is_synchronous:
             self._flush()
         self._require_no_problem()
@@ -407,7 +407,7 @@ class Stream:
 
     def _await_topic(self, topic: str) -> None:
         """Return once the target has a topic, which the broker may make when it is asked for it."""
-        has_told = False
+        has_logged = False
         while topic not in self._target_topics:
             try:
                 found = self._producer.list_topics(topic, timeout=_ASK_SECONDS).topics[topic]
@@ -420,9 +420,9 @@ class Stream:
                 )
             except KafkaException as problem:
                 message = f"the target does not answer: {problem.args[0].str()}"
-            if not has_told:
-                self._say(logging.WARNING, message)
-                has_told = True
+            if not has_logged:
+                self._log(logging.WARNING, message)
+                has_logged = True
             if self._epoch_channel.signal() is not Signal.NOTHING:
                 raise _ToldToEnd(message)
             self._pause(message)
@@ -435,7 +435,7 @@ class Stream:
         while self._again:
             self._produce(*self._again.pop(0), is_alone=True)
             self._flush()
-        self._tell_skips()
+        self._report_skips()
         self._commit()
         self._commit_due = time.monotonic() + self._options.commit_interval_seconds
 
@@ -445,11 +445,11 @@ class Stream:
             self._require_patience(f"{counted(len(self._producer), 'record')} not acknowledged")
         self._require_no_problem()
 
-    def _tell_skips(self) -> None:
+    def _report_skips(self) -> None:
         """Have what was skipped in the log before it is committed."""
         news = self._skips.news()
         for line in news:
-            self._say(logging.ERROR, f"{line}; {GAUGE}: {self._skips.dropped}")
+            self._log(logging.ERROR, f"{line}; {GAUGE}: {self._skips.dropped}")
         if news:
             try:
                 wait_until(lambda: self._epoch_channel.has_sent_all, "the log", timeout_seconds=_ASK_SECONDS)
@@ -477,14 +477,14 @@ class Stream:
                     return
                 case Answer.REBALANCED:
                     # Who has the partitions now reads them from where they were committed; the others are kept.
-                    self._say(
+                    self._log(
                         logging.WARNING, f"not committed, the group is about to rebalance: {_error_message(error)}"
                     )
                     return
                 case Answer.REFUSED:
                     raise StreamFailed(f"positions are not committed: {_error_message(error)}")
                 case Answer.TRY_AGAIN:
-                    self._say(logging.WARNING, f"positions are not committed yet: {_error_message(error)}")
+                    self._log(logging.WARNING, f"positions are not committed yet: {_error_message(error)}")
                     self._forget_gone_topics()
                     self._pause("positions are not committed, and")
 
@@ -496,7 +496,7 @@ class Stream:
         gone = [each for each in self._read if each.topic not in there]
         self._forget(gone)
         if gone:
-            self._say(logging.WARNING, f"not committed, because the source has them no more: {_named(gone)}")
+            self._log(logging.WARNING, f"not committed, because the source has them no more: {_named(gone)}")
 
     # --- What happens beside ---------------------------------------------------------------------------------------
 
@@ -508,7 +508,7 @@ class Stream:
                 error = problem.args[0]
                 if error.fatal() or error.code() in _REFUSED:
                     raise StreamFailed(f"{what}: {error.str()}") from problem
-                self._say(logging.WARNING, f"{what}: {error.str()}")
+                self._log(logging.WARNING, f"{what}: {error.str()}")
             if self._epoch_channel.signal() is not Signal.NOTHING:
                 raise _ToldToEnd(what)
             self._pause(what)
@@ -527,8 +527,8 @@ class Stream:
         """Return unless the stream was told to end long ago."""
         if self._epoch_channel.signal() is Signal.NOTHING:
             return
-        self._told_at = self._told_at or time.monotonic()
-        if time.monotonic() - self._told_at > PATIENCE_SECONDS:
+        self._logged_at = self._logged_at or time.monotonic()
+        if time.monotonic() - self._logged_at > PATIENCE_SECONDS:
             raise StreamFailed(f"{what} {PATIENCE_SECONDS:.0f} s after it was told to end; read again by who goes on")
 
     def _take_error(self, end: str, error: KafkaError) -> None:
@@ -536,13 +536,13 @@ class Stream:
         if error.fatal() or error.code() == KafkaError._AUTHENTICATION:
             self._problem = self._problem or f"the {end}: {error.str()}"
         else:
-            self._say(logging.WARNING, f"the {end}: {error.str()}")
+            self._log(logging.WARNING, f"the {end}: {error.str()}")
 
-    def _say(self, level: int, text: str) -> None:
+    def _log(self, level: int, text: str) -> None:
         """Have the driver log something, once until something else comes."""
-        if text != self._last_said:
-            self._last_said = text
-            self._epoch_channel.say(level, f"stream {self._work.number}: {text}")
+        if text != self._last_logged:
+            self._last_logged = text
+            self._epoch_channel.log(level, f"stream {self._work.number}: {text}")
 
 
 class _Kept:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 #: The settings of a topic that say when its records are deleted.
 RETENTION_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes")
 
-# Of a shorter time no rate is told: a burst of a moment would fill every log at once.
+# Of a shorter time no rate is reported: a burst of a moment would fill every log at once.
 _RATE_SECONDS = 10.0
 
 

@@ -68,7 +68,7 @@ class Copied:
         acknowledged since the epoch began; in transactions, committed. Bytes are those of batches as the target gets
         them.
     read, acknowledged
-        how old the records were when they were read, and when the target had acknowledged them, since that was told
+        how old the records were when they were read, and when the target had acknowledged them, since that was reported
         before.
     waiting
         None: all that was read is acknowledged.

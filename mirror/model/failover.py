@@ -16,7 +16,7 @@ class Phase(StrEnum):
     DONE = "done"
     """They are there."""
     RETURNING = "returning"
-    """It moves them home."""
+    """It moves them back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def in_the_way(
     """
     entries = list(entries)
     if not returning:
-        # Whose failover is done may look at it again, but must not start applications that are on their way home.
+        # Whose failover is done may look at it again, but must not start applications that are on their way back.
         home = next((each for each in entries if each.phase is Phase.RETURNING and each.run != given_up), None)
         if home is not None:
             return home

@@ -484,7 +484,7 @@ class FlowState:
         return 0, ()
 
     def offset_map(self, source: TopicPartition) -> OffsetMap | None:
-        """Return the exact offset map of ``source``, or None when nothing of it was copied, or that cannot be told.
+        """Return the exact offset map of ``source``, or None when nothing of it was copied, or that cannot be known.
 
         Of what was written ahead of the position the last commit, perhaps never finished, may be wrong: it is left out.
         """

@@ -128,10 +128,10 @@ class Chunk:
         KeyError, TypeError, ValueError
             if it is none.
         """
-        said = json.loads(content)
-        if not said["runs"]:
+        value = json.loads(content)
+        if not value["runs"]:
             return cls(content, 0, 0, 0, 0)
-        (upstream, downstream), (upstream_end, downstream_end) = said["from"], said["to"]
+        (upstream, downstream), (upstream_end, downstream_end) = value["from"], value["to"]
         return cls(content, upstream, downstream, upstream_end, downstream_end)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-#: So many ranges of a partition are told; a log that has more has them everywhere.
+#: So many ranges of a partition are reported; a log that has more has them everywhere.
 MOST_RANGES: Final = 20
 
 
@@ -46,6 +46,8 @@ class Ranges:
         return {"ranges": shown, "more": self.more}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> Ranges:
+    def from_json(cls, content: Mapping[str, Any]) -> Ranges:
         """Return what :meth:`as_json` has written."""
-        return cls(tuple(Range(each["from"], each["to"], each["records"]) for each in said["ranges"]), said["more"])
+        return cls(
+            tuple(Range(each["from"], each["to"], each["records"]) for each in content["ranges"]), content["more"]
+        )

@@ -34,7 +34,7 @@ def parked_headers(
     timestamp
         the record's, in ms.
     """
-    said = {
+    values = {
         "cluster": cluster,
         "topic": source.topic,
         "partition": source.partition,
@@ -42,7 +42,7 @@ def parked_headers(
         "timestamp": timestamp,
         "reason": reason,
     }
-    return tuple((PREFIX + name, str(value).encode()) for name, value in said.items())
+    return tuple((PREFIX + name, str(value).encode()) for name, value in values.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ def origin(headers: Sequence[tuple[str, bytes | None]]) -> Origin | None:
     own = [place for place, (name, _) in enumerate(headers) if name == PREFIX + "cluster"]
     if not own:
         return None
-    said = {name: (value or b"").decode("utf-8", "replace") for name, value in headers[own[-1] :]}
+    values = {name: (value or b"").decode("utf-8", "replace") for name, value in headers[own[-1] :]}
     try:
-        source = TopicPartition(said[PREFIX + "topic"], int(said[PREFIX + "partition"]))
-        offset, timestamp = int(said[PREFIX + "offset"]), int(said[PREFIX + "timestamp"])
+        source = TopicPartition(values[PREFIX + "topic"], int(values[PREFIX + "partition"]))
+        offset, timestamp = int(values[PREFIX + "offset"]), int(values[PREFIX + "timestamp"])
     except (KeyError, ValueError):
         return None
     return Origin(source, offset, timestamp, tuple(headers[: own[-1]]))

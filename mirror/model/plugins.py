@@ -175,20 +175,20 @@ class CustomReplicationPolicy:
         return call(self.reference, self._instance, method, *arguments)
 
     def _text(self, method: str, *arguments: str) -> str:
-        said = self._call(method, *arguments)
-        if not isinstance(said, str):
-            raise self._unusable(method, arguments, said, "a str")
-        return said
+        answer = self._call(method, *arguments)
+        if not isinstance(answer, str):
+            raise self._unusable(method, arguments, answer, "a str")
+        return answer
 
     def _maybe_text(self, method: str, topic: str) -> str | None:
-        said = self._call(method, topic)
-        if said is not None and not isinstance(said, str):
-            raise self._unusable(method, (topic,), said, "a str or None")
-        return said
+        answer = self._call(method, topic)
+        if answer is not None and not isinstance(answer, str):
+            raise self._unusable(method, (topic,), answer, "a str or None")
+        return answer
 
-    def _unusable(self, method: str, arguments: tuple[str, ...], said: Any, wanted: str) -> Unusable:
+    def _unusable(self, method: str, arguments: tuple[str, ...], answer: Any, wanted: str) -> Unusable:
         asked = ", ".join(map(repr, arguments))
-        return Unusable(f"{self.reference}: {method}({asked}) returned {said!r}, which is not {wanted}")
+        return Unusable(f"{self.reference}: {method}({asked}) returned {answer!r}, which is not {wanted}")
 
 
 @dataclass(frozen=True, slots=True)

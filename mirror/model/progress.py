@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Watch(Protocol):
-    """Who is told."""
+    """Is called with that."""
 
     def __call__(self, doing: str, done: int, total: int) -> None:
         """Take in that ``done`` of ``total`` are done of what is being done now."""

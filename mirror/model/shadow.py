@@ -51,7 +51,7 @@ class Processed:
 
 
 def processed(before: int | None, used: int, after: int | None) -> Processed | None:
-    """Return what a group had processed when its position was taken, None if that cannot be told.
+    """Return what a group had processed when its position was taken, None if that cannot be known.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class ShadowPartition:
     early_records
         by how many records it may lie before the exact position.
     processed
-        what the group had processed on the source; None if that cannot be told.
+        what the group had processed on the source; None if that cannot be known.
     forecast
         None where there is none to be had.
     refusal
@@ -306,7 +306,7 @@ def judge(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Which upstream offsets the records handed are copies of, None if that cannot be told."""
+    """Which upstream offsets the records handed are copies of, None if that cannot be known."""
 
     first: int
     upstreams: tuple[int, ...] | None
@@ -322,9 +322,9 @@ def _locate(handed: Sequence[Seen], window: SourceWindow, origins: Origins) -> _
         return None
     first = copies[0].offset
     there = {seen.offset: seen.digest for seen in window.records}
-    told = [(seen, origins.get(seen.offset)) for seen in copies]
-    upstreams = tuple(upstream for _, upstream in told if upstream is not None)
-    compared = [(seen, up) for seen, up in told if up is not None and up in there]
+    located = [(seen, origins.get(seen.offset)) for seen in copies]
+    upstreams = tuple(upstream for _, upstream in located if upstream is not None)
+    compared = [(seen, up) for seen, up in located if up is not None and up in there]
     wrong = [(seen, up) for seen, up in compared if there[up] != seen.digest]
     if len(upstreams) == len(copies) and compared and not wrong:
         return _Found(first, upstreams, len(compared))

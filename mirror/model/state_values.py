@@ -228,12 +228,12 @@ def transactional_id_record(
     that producer: whoever finds its last one knows by it whose it is. ``fencing``: an engine was about to take the id
     over while its last transaction was of this producer id and epoch, so it is that one which is aborted with the next.
     """
-    said = {"unended": list(unended)} if unended is not None else {}
+    more = {"unended": list(unended)} if unended is not None else {}
     if written_as is not None:
-        said["written_as"] = [written_as.producer_id, written_as.epoch, written_as.term]
+        more["written_as"] = [written_as.producer_id, written_as.epoch, written_as.term]
     if fencing is not None:
-        said["fencing"] = list(fencing)
-    return json_record(["transactional_id", transactional_id], {"since_ms": since_ms} | said)
+        more["fencing"] = list(fencing)
+    return json_record(["transactional_id", transactional_id], {"since_ms": since_ms} | more)
 
 
 def claim_record(claim: Claim) -> StateRecord:

@@ -52,12 +52,12 @@ _SOURCE: Final[Mapping[str, tuple[Callable[[CopiedSince], float], str]]] = {
     "byte_count": (lambda one: one.bytes, "bytes copied since this engine started, as batches on the wire"),
     "byte_rate": (lambda one: one.byte_rate, "bytes copied a second, as batches on the wire"),
     **{
-        name: (_of(lambda one: one.read, value), said)
-        for name, (value, said) in _statistics("record_age_ms", "age of records when they are read").items()
+        name: (_of(lambda one: one.read, value), help_text)
+        for name, (value, help_text) in _statistics("record_age_ms", "age of records when they are read").items()
     },
     **{
-        name: (_of(lambda one: one.acknowledged, value), said)
-        for name, (value, said) in _statistics(
+        name: (_of(lambda one: one.acknowledged, value), help_text)
+        for name, (value, help_text) in _statistics(
             "replication_latency_ms", "age of records when the target has acknowledged them"
         ).items()
     },
@@ -71,11 +71,11 @@ class _Families:
 
     found: dict[str, Metric] = field(default_factory=dict)
 
-    def add(self, name: str, said: str, labels: Labels, value: float, kind: str = "gauge") -> None:
+    def add(self, name: str, help_text: str, labels: Labels, value: float, kind: str = "gauge") -> None:
         """Add one sample; a counter's name ends in ``_total``."""
         family = self.found.get(name)
         if family is None:
-            family = self.found[name] = Metric(name.removesuffix("_total"), said, kind)
+            family = self.found[name] = Metric(name.removesuffix("_total"), help_text, kind)
         family.samples.append(Sample(name, dict(labels) if kind == "counter" else labels, float(value)))  # type: ignore[arg-type]
 
 
@@ -87,8 +87,8 @@ def families(engine: EngineView) -> list[Metric]:
         "mirror_epochs_total": ("epochs that have ended", engine.epochs_ended),
         "mirror_epochs_failed_total": ("epochs that were lost with a task or with Spark", engine.epochs_failed),
     }
-    for name, (said, count) in counted.items():
-        all_of.add(name, said, {}, count, "counter")
+    for name, (help_text, count) in counted.items():
+        all_of.add(name, help_text, {}, count, "counter")
     _add_worker(all_of, engine)
     seam = math.nan if engine.seam_seconds is None else engine.seam_seconds
     all_of.add("mirror_epoch_seam_seconds", "time without a task between the last two epochs", {}, seam)
@@ -147,8 +147,8 @@ def _add_copied(all_of: _Families, view: FlowView, ends: Labels) -> None:
             continue
         labels = _partition_labels(ends, copy)
         for prefix, shown in _named(view.source_names, LEGACY_SOURCE, "MirrorSourceConnector", labels):
-            for name, (value, said) in _SOURCE.items():
-                all_of.add(prefix + name, said, shown, value(figures))
+            for name, (value, help_text) in _SOURCE.items():
+                all_of.add(prefix + name, help_text, shown, value(figures))
 
 
 def _add_worker(all_of: _Families, engine: EngineView) -> None:
@@ -157,13 +157,13 @@ def _add_worker(all_of: _Families, engine: EngineView) -> None:
     connectors = sum(len(view.connectors) for view in led)
     # Spark's tasks are shared by all flows; what else a connector does is done by one thread.
     tasks = engine.tasks + sum(len(view.connectors) - 1 for view in led) if led else 0
-    for name, said, value in (
+    for name, help_text, value in (
         ("worker_connector_count", "connectors of MirrorMaker whose work is done here", connectors),
         ("coordinator_assigned_connectors", "connectors of MirrorMaker whose work is done here", connectors),
         ("worker_task_count", "tasks that copy, and one for each other connector", tasks),
         ("coordinator_assigned_tasks", "tasks that copy, and one for each other connector", tasks),
     ):
-        all_of.add(f"kafka_connect_{name}", said, {}, value)
+        all_of.add(f"kafka_connect_{name}", help_text, {}, value)
 
 
 def _add_clients(all_of: _Families, view: FlowView) -> None:
@@ -190,11 +190,11 @@ def _add_checkpoints(all_of: _Families, view: FlowView, ends: Labels) -> None:
     for (group, copy), ages in view.checkpoints.items():
         labels = {**ends, "group": group, "topic": copy.topic, "partition": str(copy.partition)}
         for prefix, shown in _named(view.checkpoint_names, LEGACY_CHECKPOINT, "MirrorCheckpointConnector", labels):
-            for name, (value, said) in _CHECKPOINT.items():
-                all_of.add(prefix + name, said, shown, value(ages))
+            for name, (value, help_text) in _CHECKPOINT.items():
+                all_of.add(prefix + name, help_text, shown, value(ages))
     for group, records in view.rereads.items():
-        said = "records that a group had read since its last checkpoints when the next ones were made"
-        all_of.add("mirror_group_reread_records", said, {**ends, "group": group}, records)
+        help_text = "records that a group had read since its last checkpoints when the next ones were made"
+        all_of.add("mirror_group_reread_records", help_text, {**ends, "group": group}, records)
 
 
 def _add_flow(all_of: _Families, view: FlowView, ends: Labels, at_ms: int) -> None:
@@ -203,10 +203,10 @@ def _add_flow(all_of: _Families, view: FlowView, ends: Labels, at_ms: int) -> No
     if status is None or view.seen_ms is None:
         return
     for state in get_args(State):
-        said = "1 for the state that mirror status tells"
-        all_of.add("mirror_flow_state", said, {**ends, "state": state}, status.state == state)
+        help_text = "1 for the state that mirror status tells"
+        all_of.add("mirror_flow_state", help_text, {**ends, "state": state}, status.state == state)
     reported = math.inf if status.reported_ms is None else (at_ms - status.reported_ms) / 1000
-    told = {
+    described = {
         "mirror_flow_report_age_seconds": ("time since an engine last reported on the flow", reported),
         "mirror_flow_seen_age_seconds": ("age of the figures below", (at_ms - view.seen_ms) / 1000),
         "mirror_flow_standbys": ("engines that stand by", len(status.standbys)),
@@ -230,30 +230,32 @@ def _add_flow(all_of: _Families, view: FlowView, ends: Labels, at_ms: int) -> No
             len(late_writers([view.side])),
         ),
     }
-    for name, (said, value) in told.items():
-        all_of.add(name, said, ends, value)
+    for name, (help_text, value) in described.items():
+        all_of.add(name, help_text, ends, value)
     for each in status.failovers:
-        said = "when a run of a failover or a failback that is on record has got into its phase, in seconds since 1970"
+        help_text = (
+            "when a run of a failover or a failback that is on record has got into its phase, in seconds since 1970"
+        )
         labels = {**ends, "mode": each.mode, "phase": each.phase.value, "run": each.run, "where": each.where}
-        all_of.add("mirror_flow_failover_timestamp_seconds", said, labels, each.at_ms / 1000)
+        all_of.add("mirror_flow_failover_timestamp_seconds", help_text, labels, each.at_ms / 1000)
 
 
 def _add_history(all_of: _Families, kept: Kept) -> None:
-    told = {
+    described = {
         "mirror_history_samples_total": ("samples of flows that were taken for the history", kept.samples, "counter"),
         "mirror_history_lost_rows_total": ("rows of the history that could not be written", kept.lost_rows, "counter"),
         "mirror_history_removed_files_total": ("files removed to keep its bounds", kept.removed, "counter"),
         "mirror_history_bytes": ("size of the history's folder", kept.bytes, "gauge"),
         "mirror_history_writable": ("1 while the history can be written", kept.trouble is None, "gauge"),
     }
-    for name, (said, value, kind) in told.items():
-        all_of.add(name, said, {}, value, kind)
+    for name, (help_text, value, kind) in described.items():
+        all_of.add(name, help_text, {}, value, kind)
 
 
 def _add_partition(all_of: _Families, each: PartitionStatus, labels: Labels) -> None:
     """Add how far one partition is behind; what the source does not tell is left out."""
     nothing_waits = each.lag_records == 0
-    told = {
+    described = {
         "mirror_lag_records": ("records still to be copied", each.lag_records),
         "mirror_lag_seconds": ("age of the oldest record still to be copied", each.lag_seconds),
         "mirror_retention_cliff_seconds": (
@@ -261,6 +263,6 @@ def _add_partition(all_of: _Families, each: PartitionStatus, labels: Labels) -> 
             math.inf if nothing_waits else each.deleted_in_seconds,
         ),
     }
-    for name, (said, value) in told.items():
+    for name, (help_text, value) in described.items():
         if value is not None:
-            all_of.add(name, said, labels, value)
+            all_of.add(name, help_text, labels, value)

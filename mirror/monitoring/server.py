@@ -67,12 +67,12 @@ def metrics(engine: EngineView) -> Answer:
 
 def status(engine: EngineView) -> Answer:
     """Return what ``mirror status --json`` prints, as it was when the clusters were last looked at."""
-    said = {
+    shown = {
         "version": engine.version,
         "flows": [_flow(each) for each in engine.flows],
         "history": None if engine.history is None else asdict(engine.history),
     }
-    return Answer(200, _JSON, f"{json.dumps(said, indent=2)}\n".encode())
+    return Answer(200, _JSON, f"{json.dumps(shown, indent=2)}\n".encode())
 
 
 def _flow(view: FlowView) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class StatusServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the library's
-        """Let a client that went away go; anything else is told, and is nobody else's matter."""
+        """Let a client that went away go; anything else is reported, and is nobody else's matter."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             _LOG.warning("status: serving %s failed", client_address, exc_info=error)
@@ -201,14 +201,14 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """Answer what cannot be understood; another method than GET and HEAD is not allowed."""
         is_method = code == HTTPStatus.NOT_IMPLEMENTED
-        said = "only GET and HEAD are answered here" if is_method else message or "bad request"
+        text = "only GET and HEAD are answered here" if is_method else message or "bad request"
         self.send_response(HTTPStatus.METHOD_NOT_ALLOWED if is_method else code, None)
         if is_method:
             self.send_header("Allow", "GET, HEAD")
         self.send_header("Content-Type", _TEXT)
         self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(f"{said}\n".encode("utf-8", "backslashreplace"))
+        self.wfile.write(f"{text}\n".encode("utf-8", "backslashreplace"))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
         """Write nothing down: somebody asks every few seconds."""

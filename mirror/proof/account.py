@@ -32,11 +32,11 @@ class Fate(StrEnum):
     LISTED = "listed"
     """Stranded on the old active cluster only, and on the list that was handed over."""
     WRITTEN_ON_STANDBY = "written on the standby"
-    """Sent to the standby while it was active, there, and copied home where that was asked for."""
+    """Sent to the standby while it was active, there, and copied back where that was asked for."""
     WRITTEN_AFTER_RETURN = "written after the return"
     """Sent to the old active cluster once it was active again, and there; whether it is copied again or not."""
     NOT_RETURNED = "not returned"
-    """Sent to the standby while it was active, there, and not copied home though that was asked for."""
+    """Sent to the standby while it was active, there, and not copied back though that was asked for."""
     STRANDED = "stranded"
     """On the old active cluster only, and on no list."""
     MISSING = "missing"
@@ -58,7 +58,7 @@ class Sides:
     copies
         The routes from the old active cluster to the standby, one a topic.
     returns
-        The routes from the standby back home; leave out a topic whose records need not return.
+        The routes from the standby back; leave out a topic whose records need not return.
     returned_at_ms
         When the old active cluster was active again; None if it is not.
     """

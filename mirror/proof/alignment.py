@@ -88,7 +88,7 @@ def compare(logs: DataFrame, pairs: Sequence[PartitionPair], outcomes: Iterable[
 
 
 def _cut_sides(pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], LogOutcome]) -> frozenset[Difference]:
-    """Return what cannot be told of a pair: which records a side lacks that was not read to its end."""
+    """Return what cannot be known of a pair: which records a side lacks that was not read to its end."""
     lacking = (pair.source, Difference.EXTRA), (pair.target, Difference.MISSING)
     return frozenset(what for side, what in lacking if _unread(side, read) is not None)
 

@@ -11,7 +11,7 @@ The cleaner therefore explains that a side lacks a record if that side
 It does not explain a record whose place is taken by another one: that was altered. Nor one that the other side has at
 another place: that was moved. Nor one without a key, nor one in front of where the log begins now.
 
-Which of two records is the older one is told by the exact offset map. Where there is none nothing is explained.
+Which of two records is the older one follows from the exact offset map. Where there is none nothing is explained.
 
 Three things that a cleaner goes by are not seen, so that what it removed for them counts as a difference: records that
 the flow leaves out of its source, or its transforms do; a record that was copied after the range was fixed; and keys

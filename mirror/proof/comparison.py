@@ -103,7 +103,7 @@ class PartitionEquivalence:
     missing_at, extra_at
         where those records lie: offsets of the source, and of the copy.
     not_compared
-        what could not be told, because the side that would show it was not read to its end: what is missing in a copy,
+        what could not be known, because the side that would show it was not read to its end: what is missing in a copy,
         what is extra by a source. Of those the counts have only what was found in another way.
     """
 

@@ -24,7 +24,7 @@ class ParkedContent:
 
 
 def held(
-    said: Sequence[Absence], parked: Mapping[int, ParkedContent], wanted: LogRange, path: Path
+    absences: Sequence[Absence], parked: Mapping[int, ParkedContent], wanted: LogRange, path: Path
 ) -> tuple[Absence, ...]:
     """Return the absences that hold for a source range, each with how many records the source has there.
 
@@ -37,12 +37,12 @@ def held(
     path
         the file that the source range was read into.
     """
-    if not said:
+    if not absences:
         return ()
     table = in_range(pq.read_table(path, columns=["offset", "digest", "timestamp_ms"]), wanted)
     offsets = table["offset"].to_numpy()
     found = []
-    for absence in said:
+    for absence in absences:
         first, end = np.searchsorted(offsets, [absence.start, absence.end])
         rows = zip(*(table[name].slice(first, end - first).to_pylist() for name in table.column_names), strict=True)
         if absence.kind is AbsenceKind.PARKED and not all(

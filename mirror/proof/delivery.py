@@ -374,7 +374,7 @@ def _read_history(reads: DataFrame, sends: DataFrame) -> DataFrame:
 
 
 def _handed_cases(history: DataFrame) -> DataFrame:
-    """Return what is wrong with what groups were handed; a redelivery is told where it happened last."""
+    """Return what is wrong with what groups were handed; a redelivery is reported where it happened last."""
     again = _case(
         F.col("times") > 1,
         Anomaly.REDELIVERED,

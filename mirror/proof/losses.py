@@ -41,7 +41,7 @@ class DeclaredGap:
 
 
 Ranges = Mapping[TopicPartition, Sequence[DeclaredGap]]
-"""What was told, by partition of the source."""
+"""What was reported, by partition of the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def measure_losses(
     sends: DataFrame,
     logs: DataFrame,
     route: Route,
-    told: Ranges,
+    declared: Ranges,
     *,
     replaced: Replaced | None = None,
     least_bytes: int = 0,
@@ -88,12 +88,12 @@ def measure_losses(
 
     Parameters
     ----------
-    told
+    declared
         The gaps that the replicator names, in upstream offsets.
     replaced
         When the source's log was replaced or emptied on purpose, if it was.
     least_bytes
-        What is smaller than that had no reason to be left out: that it was told is no excuse.
+        What is smaller than that had no reason to be left out: that it was reported is no excuse.
     """
     missing = stranded_records(sends, logs, route)
     kept = (F.col("cluster") == route.kept.cluster) & (F.col("topic") == route.kept.topic)
@@ -115,18 +115,18 @@ def measure_losses(
         is_acked = row["status"] == SendStatus.ACKED.value
         # The copy has gone on behind what an old log ended with.
         is_tail = row["is_new"] and (row["last_copied"] is None or row["offset"] > row["last_copied"])
-        gaps = told.get(TopicPartition(row["topic"], row["partition"]), ())
+        gaps = declared.get(TopicPartition(row["topic"], row["partition"]), ())
         is_old = not row["in_own_log"] and (replaced is None or not row["is_new"])
-        is_told = is_acked and any(
+        is_declared = is_acked and any(
             gap.start <= row["offset"] < gap.end
             and (is_old or not gap.is_of_old_log)
             and (not row["in_own_log"] or (gap.is_still_there and row["size_bytes"] >= least_bytes))
             for gap in gaps
         )
         found += MissingRecords(
-            told=int(is_told),
-            silent=int(is_acked and not is_tail and not is_told),
-            tail=int(is_acked and is_tail and not is_told),
-            uncopied=int(row["in_own_log"] and not is_told),
+            told=int(is_declared),
+            silent=int(is_acked and not is_tail and not is_declared),
+            tail=int(is_acked and is_tail and not is_declared),
+            uncopied=int(row["in_own_log"] and not is_declared),
         )
     return found

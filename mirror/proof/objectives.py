@@ -1,7 +1,7 @@
 """How much was lost and how long it took, held against what was promised: RPO and RTO, from the history alone.
 
-*RPO achieved* is told three ways: the acked records the target lacks, their bytes, and the time between the fault and
-the newest instant T such that every record acked up to T is on the target. *RTO achieved* is the length of a chain:
+*RPO achieved* is reported three ways: the acked records the target lacks, their bytes, and the time between the fault
+and the newest instant T such that every record acked up to T is on the target. *RTO achieved* is the length of a chain:
 fault -> detected -> fenced -> drained or cut -> offsets applied -> first accepted write -> every group reading new
 records.
 

@@ -1,6 +1,6 @@
 """What lies in a copy outside of the range that is compared: in front of it, and behind it up to the end of the log.
 
-Only headers are looked at: whose batches these are is told by their producer ids. Markers are no records.
+Only headers are looked at: whose batches these are follows from their producer ids. Markers are no records.
 """
 
 from __future__ import annotations

@@ -115,8 +115,8 @@ class RawComparison:
                 run = next(runs, None)
             while gone is not None and gone[1] <= base:
                 gone = next(absent, None)
-            is_said_absent = gone is not None and gone[0] < stop
-            if run is not None and not is_said_absent and self._has_a_place(base, stop, run) and header.is_dense:
+            is_absent = gone is not None and gone[0] < stop
+            if run is not None and not is_absent and self._has_a_place(base, stop, run) and header.is_dense:
                 expected = run.downstream + base - run.upstream
                 while copy is not None and copy[1].base_offset < expected:
                     self._leave_copy(copy[1])

@@ -168,21 +168,21 @@ def _entry(content: Mapping[str, Any]) -> Entry:
 
 
 def _text(content: Mapping[str, Any], name: str) -> str:
-    said = content[name]
-    if not isinstance(said, str):
-        raise TypeError(f"{name} is {said!r}")
-    return said
+    value = content[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}")
+    return value
 
 
 def _number(content: Mapping[str, Any], name: str) -> int:
-    said = content[name]
-    if not isinstance(said, int) or isinstance(said, bool):
-        raise TypeError(f"{name} is {said!r}")
-    return said
+    value = content[name]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}")
+    return value
 
 
 def misfit(entry: Entry, logs: Logs, pair: PartitionPair, *, lost: bool) -> str | None:
-    """Return why what is remembered says nothing of a pair any more; None if it does, as far as can be told by this.
+    """Return why what is remembered says nothing of a pair any more; None if it does, as far as can be known by this.
 
     Parameters
     ----------
@@ -210,21 +210,21 @@ def updated(
 ) -> Memory:
     """Return what is to be remembered after a comparison: all of a pair that is equal; else what was before."""
     entries = {}
-    for pair, said in compared:
+    for pair, result in compared:
         source = pair.source.partition
         before = memory.entries.get(source) if pair.remembered is not None else None
-        entry = _found(pair, said, logs[source], before) or before
+        entry = _found(pair, result, logs[source], before) or before
         if entry is not None:
             entries[source] = entry
     return replace(memory, entries=entries)
 
 
-def _found(pair: PartitionPair, said: PartitionEquivalence, logs: Logs, before: Entry | None) -> Entry | None:
+def _found(pair: PartitionPair, result: PartitionEquivalence, logs: Logs, before: Entry | None) -> Entry | None:
     """Return what a comparison has found of a pair; None if that is nothing to be relied on."""
-    how = said.compared
+    how = result.compared
     last = how.last or (before.last if before else None)
     remote_last = how.target_last or (before.remote_last if before else None)
-    if said.verdict is not Verdict.PASS or not how.is_by_batches or last is None or remote_last is None:
+    if result.verdict is not Verdict.PASS or not how.is_by_batches or last is None or remote_last is None:
         return None
     return Entry(
         logs,
@@ -232,9 +232,9 @@ def _found(pair: PartitionPair, said: PartitionEquivalence, logs: Logs, before: 
         pair.source.end,
         pair.target.end,
         united(pair.absent, pair.source.start, pair.source.end),
-        said.records - sum(each.records or 0 for each in said.absences) - said.cleaned.target,
+        result.records - sum(each.records or 0 for each in result.absences) - result.cleaned.target,
         how.by_bytes.size_bytes + how.by_record.size_bytes + how.remembered.size_bytes,
-        said.foreign,
+        result.foreign,
         last,
         remote_last,
     )

@@ -1,1 +1,1 @@
-"""Failover and failback: moving applications and their groups from one cluster to the other, and home again."""
+"""Failover and failback: moving applications and their groups from one cluster to the other, and back again."""

@@ -196,8 +196,8 @@ class Person:
             if answer is None:
                 return dict.fromkeys(groups, self._nobody(f"all groups read on {cluster}"))
             if answer:
-                said = Done(f"a person says that all groups read on {cluster}", self.now_ms(), is_word=True)
-                return dict.fromkeys(groups, said)
+                done = Done(f"a person says that all groups read on {cluster}", self.now_ms(), is_word=True)
+                return dict.fromkeys(groups, done)
         return {
             group: self._asked(
                 f"Does group {group} read new records on {cluster}?", f"group {group} reads on {cluster}", _NOT_SEEN
@@ -354,9 +354,9 @@ class Commands:
         argv = getattr(self.clusters[cluster], what)
         if argv is None:
             return Unobserved(f"{self.path} has no {what} command for {cluster}")
-        with tempfile.TemporaryFile() as said:
-            failure = self._run(argv, cluster, more or {}, said, said)
-            output = _end_of(said)
+        with tempfile.TemporaryFile() as written:
+            failure = self._run(argv, cluster, more or {}, written, written)
+            output = _end_of(written)
         return NotDone(failure, output) if failure else Done(output or f"{_shown(argv)} ended with 0", self.now_ms())
 
     def _run(
@@ -369,11 +369,16 @@ class Commands:
         str | None
             why it has not ended well; None: it has.
         """
-        told = {"MIRROR_CLUSTER": cluster, "MIRROR_FLOW": self.flow, **more}
+        environment = {"MIRROR_CLUSTER": cluster, "MIRROR_FLOW": self.flow, **more}
         # No pipes: what a command leaves running would hold their ends, and be waited for.
         try:
             process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=os.environ | told, start_new_session=True
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=os.environ | environment,
+                start_new_session=True,
             )
         except (OSError, ValueError) as error:
             return f"{_shown(argv)} cannot be run: {error}"
@@ -467,15 +472,15 @@ def _seconds(path: Path, key: str, content: Mapping[str, Any]) -> float:
     return float(value)
 
 
-def _answers_of_probe(said: str, end: str, wanted: Sequence[str], now_ms: int) -> dict[str, Answer]:
-    """Return what a probe that has ended well with ``said`` tells of what is wanted; ``end`` is it for people."""
-    if not said.startswith("{"):
-        if any(line.lstrip().startswith("{") for line in said.splitlines()):
+def _answers_of_probe(output: str, end: str, wanted: Sequence[str], now_ms: int) -> dict[str, Answer]:
+    """Return what a probe that has ended well with ``output`` tells of what is wanted; ``end`` is it for people."""
+    if not output.startswith("{"):
+        if any(line.lstrip().startswith("{") for line in output.splitlines()):
             why = "what the probe prints is not as agreed: something stands before the JSON object"
             return dict.fromkeys(wanted, NotDone(why, end))
         return dict.fromkeys(wanted, Done("the probe says so", now_ms))
     try:
-        content = json.loads(said)
+        content = json.loads(output)
         of_groups = content.get("groups") or {}
         found = {name: content.get("first_write_at_ms") if not name else of_groups.get(name) for name in wanted}
     except (AttributeError, ValueError, RecursionError) as error:
@@ -502,12 +507,12 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _end_of(said: IO[bytes]) -> str:
+def _end_of(output: IO[bytes]) -> str:
     """Return the end of what a command has said, without what looks like a secret."""
-    size = said.seek(0, os.SEEK_END)
+    size = output.seek(0, os.SEEK_END)
     # A secret of which only the end would be left could not be told from other words.
-    said.seek(max(0, size - 2 * _OUTPUT))
-    text = without_secrets(said.read().decode(errors="replace")).strip()
+    output.seek(max(0, size - 2 * _OUTPUT))
+    text = without_secrets(output.read().decode(errors="replace")).strip()
     return text if len(text) <= _OUTPUT else f"(the end of {size:,} bytes) {text[-_OUTPUT:]}"
 
 

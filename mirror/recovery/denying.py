@@ -109,7 +109,7 @@ class AclDenying:
             return (f"nothing will be denied on {source}, which looks at no ACLs; {_INSTEAD}",)
         what = f"DENY WRITE for everybody on {counted(len(found.fenced), 'topic')} of {source}"
         left = f"; open to: {'; '.join(found.open_to)}"
-        return (f"{what}, until it is taken back or led home{left}", *found.warnings)
+        return (f"{what}, until --take-back or the failback{left}", *found.warnings)
 
     def deny(self) -> Denied:
         """See `Denying`."""
@@ -189,7 +189,9 @@ class AclDenying:
         return Denied(True, f"everybody is denied to write to {named(topics)} of {source}; {self._whose()}")
 
     def _whose(self) -> str:
-        return f"what {named([str(each) for each in self.earlier])} names is taken back with this run, or led home"
+        return (
+            f"what {named([str(each) for each in self.earlier])} names is taken back with this run, or by its failback"
+        )
 
     def _lift(self, record: Path) -> tuple[str, ...]:
         """Take back what a record names, and keep it, so that it can be denied again; return the ACLs."""
@@ -265,7 +267,7 @@ def deny_step(source: str, denying: Denying, guarded: Callable[[Callable[[], str
 
 
 def admit_step(source: str, denying: Denying, guarded: Callable[[Callable[[], str]], Callable[[], str]]) -> Step:
-    """Return the step of the way home that takes back what a failover has denied; ``guarded`` as of `deny_step`."""
+    """Return the step of a failback that takes back what a failover has denied; ``guarded`` as of `deny_step`."""
 
     def act(_: Known) -> Result:
         try:

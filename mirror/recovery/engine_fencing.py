@@ -101,7 +101,7 @@ class EngineFencing:
         if report.busy:
             # The flow is led on from here, until that is refused too or whoever asks gives up.
             return report
-        self._election.say(pause_report_record(report))
+        self._election.publish(pause_report_record(report))
         # The marks of positions as settled are of a clean stop, which this is not.
         self._election.release(RunReport("STOPPED", (), now_ms()), is_settled=False)
         # Led once more, the producers are taken once more: another may have had them in between.

@@ -1,4 +1,4 @@
-"""Failing back: the way home of applications that were failed over, as plan and steps."""
+"""Failing back: the return of applications that were failed over, as plan and steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FailbackPlan:
     Attributes
     ----------
     moves
-        of groups, from the standby home, as things stand; None if a run that is taken up has moved them already.
+        of groups, from the standby back, as things stand; None if a run that is taken up has moved them already.
     stranded
         what the old cluster had acknowledged and the standby lacks.
     anew
@@ -60,12 +60,12 @@ def steps_home(
 ) -> tuple[Step, ...]:
     """Return the steps of a run.
 
-    ``move`` goes along the flow home, ``forward`` is the flow that was failed over; ``denying`` has denied writes to
+    ``move`` goes along the flow back, ``forward`` is the flow that was failed over; ``denying`` has denied writes to
     its source, None if nothing has; ``anew`` are the topics there that are made anew; ``leaves_behind``: whether what
     others have written into copies may stay on the standby.
     """
     admitted = () if denying is None else (admit_step(forward.flow.source, denying, move.unless_given_up),)
-    # Under unchanged names the flow home writes to the very topics that are denied.
+    # Under unchanged names the flow back writes to the very topics that are denied.
     shares = forward.copy_of("orders") == "orders"
     return (
         move.begin(),
@@ -144,7 +144,7 @@ def look_home(
     notes = (
         naming(forward),
         *_made_anew_messages(move, forward, anew - before),
-        f"{forward.flow} stays paused until the applications are home; then both flows copy",
+        f"{forward.flow} stays paused until the applications are back; then both flows copy",
         *by_hand_of(forward.flow, record),
         *(
             f"nobody can tell whether {forward.flow.source} still has what was copied of {each}"
@@ -176,8 +176,8 @@ def _returned(move: Move, forward: FlowEnds) -> Step:
         count = len(forward.ends().ends)
         message = f"{source} answers, with leaders of all of {counted(count, 'partition')}"
         if found.unknown:
-            told = f"nobody can tell whether it still has what was copied of {named(found.unknown_messages())}"
-            return Result(Verdict.UNKNOWN, f"{message}; {told}")
+            unknown = f"nobody can tell whether it still has what was copied of {named(found.unknown_messages())}"
+            return Result(Verdict.UNKNOWN, f"{message}; {unknown}")
         by = "by topic ids and leader epochs; no records were compared"
         if found.compared:
             by = f"the last records that were copied are there, compared in {counted(found.compared, 'partition')}"
@@ -204,10 +204,10 @@ def _mirrored_home(move: Move, forward: FlowEnds, anew: Collection[str]) -> Step
     flow = move.flow
 
     def act(_: Known) -> Result:
-        said = copies_again(move.ends)
-        said += await_made_anew(move, forward, anew)
+        done = copies_again(move.ends)
+        done += await_made_anew(move, forward, anew)
         detail = move.await_copy(dict(move.ends.ends().ends))
-        return Result(Verdict.PASS, f"{said}; {detail}, as of when this step began")
+        return Result(Verdict.PASS, f"{done}; {detail}, as of when this step began")
 
     doing = f"have {flow} copied until {flow.target} has what {flow.source} has by then, while the applications go on"
     return Step("mirror home", doing, act)
@@ -234,7 +234,7 @@ def _finished(forward: FlowEnds, own: str) -> Step:
 def alike(record: Copied, home: Copied) -> Copied:
     """Return what is on record of the flow that was failed over, gone on with to where both clusters have the same.
 
-    What the flow home has copied to the same offsets of the same topic is on both.
+    What the flow back has copied to the same offsets of the same topic is on both.
     """
 
     def reached(each: TopicPartition, position: Position) -> Position:
@@ -260,7 +260,7 @@ def _differing(forward: FlowEnds, record: Copied, stranded: Loss) -> list[Lackin
 
 
 def _differs(forward: FlowEnds, differing: Sequence[Lacking]) -> str | None:
-    """Return why copies under unchanged names cannot be led home as they are; None: all can be."""
+    """Return why copies under unchanged names cannot be failed back as they are; None: all can be."""
     source, target = forward.flow.source, forward.flow.target
     if not differing:
         return None
@@ -285,7 +285,7 @@ def _made_anew_messages(move: Move, forward: FlowEnds, anew: Collection[str]) ->
 
 
 def _without_stops(home: Copied, anew: Collection[str]) -> Copied:
-    """Return what is on record of the flow home, but for why it copies nothing into topics that are made anew."""
+    """Return what is on record of the flow back, but for why it copies nothing into topics that are made anew."""
     return replace(home, stops={each: why for each, why in home.stops.items() if each.topic not in anew})
 
 
@@ -304,7 +304,7 @@ def _not_as_it_was(forward: FlowEnds, record: Copied, anew: Collection[str]) -> 
     if record.source_id and found.cluster_id != record.source_id:
         return (
             f"{source} is another cluster now ({found.cluster_id}) than the one that was copied ({record.source_id}): "
-            "there is no way home to it"
+            "no failback to it is possible"
         )
     short = [
         f"{each} ends at {found.ends.get(each, 0)}, and was copied up to {position.upstream}"
@@ -312,15 +312,17 @@ def _not_as_it_was(forward: FlowEnds, record: Copied, anew: Collection[str]) -> 
         if found.ends.get(each, 0) < position.upstream and each.topic not in anew
     ]
     if short:
-        return f"{source} lacks records that {forward.flow.target} has, so its groups cannot go home: {named(short)}"
+        return (
+            f"{source} lacks records that {forward.flow.target} has, so its groups cannot be moved back: {named(short)}"
+        )
     return None
 
 
 def _refused(forward: FlowEnds, found: Rewritten) -> str:
-    """Return why there is no way home to a cluster that has something else than was copied of it."""
+    """Return why there is no failback to a cluster that has something else than was copied of it."""
     source, target = forward.flow.source, forward.flow.target
     return (
-        f"{source} has something else than {target} has copied of it, so there is no way home to it: "
+        f"{source} has something else than {target} has copied of it, so no failback to it is possible: "
         f"{named(found.difference_messages())}. Its groups would be at other records than they have read; make "
         f"{source} the target of a new flow, or delete these topics there and have {target} copied"
     )

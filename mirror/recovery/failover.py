@@ -191,7 +191,7 @@ def _looked_ahead(
 def against_the_other_way(back: FlowEnds | None) -> str | None:
     """Return why applications must not be moved while both clusters are there, by what the flow back has on record.
 
-    Moved along the flow back they are led home by its failback, which knows what there is to undo.
+    Moved along the flow back they are moved back by its failback, which knows what there is to undo.
     """
     if back is None:
         return None
@@ -264,18 +264,18 @@ def _unseen_since(copied: Copied) -> str:
     if not copied.report_troubles:
         paused = f", and to {named(copied.paused)} since that was paused" if copied.paused else ""
         return f"since some seconds before {at}, the engine's last report{paused}"
-    told = named(copied.report_troubles)
-    return f"since the engine last copied from it without trouble, longer ago than its last report, {at} ({told})"
+    troubles = named(copied.report_troubles)
+    return f"since the engine last copied from it without trouble, longer ago than its last report, {at} ({troubles})"
 
 
 def notes_of(move: Move, back: FlowEnds | None) -> tuple[str, ...]:
-    """Return what the names of the copies mean for applications, and whether anything leads home."""
+    """Return what the names of the copies mean for applications, and whether anything leads back."""
     flow = move.flow
     way_home = (
-        f"the file enables no flow {flow.target}->{flow.source}: what is written on {flow.target} is not copied home, "
+        f"the file enables no flow {flow.target}->{flow.source}: what is written on {flow.target} is not copied back, "
         "and mirror failback needs that flow"
         if back is None
-        else f"{back.flow} copies home what is written on {flow.target}, once {flow.source} answers"
+        else f"{back.flow} copies back what is written on {flow.target}, once {flow.source} answers"
     )
     return (naming(move.ends), way_home)
 
@@ -330,15 +330,15 @@ def _state_loss(move: Move, name: str, when: str) -> Step:
 
 
 def copy_back(move: Move, back: FlowEnds | None) -> Step:
-    """Return the step that has what is written on the target copied home."""
+    """Return the step that has what is written on the target copied back."""
 
     def act(_: Known) -> Result:
         if back is None:
-            detail = f"the file enables no flow {move.flow.target}->{move.flow.source}: nothing is copied home"
+            detail = f"the file enables no flow {move.flow.target}->{move.flow.source}: nothing is copied back"
             return Result(Verdict.PASS, detail)
         return Result(Verdict.PASS, copies_again(back))
 
-    doing = f"have what is written on {move.flow.target} copied home" if back else "say that nothing is copied home"
+    doing = f"have what is written on {move.flow.target} copied back" if back else "say that nothing is copied back"
     return Step("copy back", doing, act)
 
 

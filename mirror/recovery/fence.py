@@ -207,11 +207,11 @@ def _meant(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the topics that are to stay open, with the reason, and those that are to be denied."""
     own = own_topics(settings, alias)
-    said = {
+    reasons = {
         topic: own(topic) if selects(topic) else "it is not among the topics that are meant" for topic in sorted(topics)
     }
-    left_open = {topic: why for topic, why in said.items() if why is not None}
-    return left_open, tuple(topic for topic in said if topic not in left_open)
+    left_open = {topic: why for topic, why in reasons.items() if why is not None}
+    return left_open, tuple(topic for topic in reasons if topic not in left_open)
 
 
 def apply_fence(plan: FencePlan, settings: MirrorSettings, path: Path, *, quiet_seconds: float = 3.0) -> Fenced:

@@ -207,7 +207,7 @@ def late_writers(sides: Iterable[FencedSide | None]) -> tuple[LateWriter, ...]:
 def entry_to_watch(status: FlowStatus) -> tuple[FailoverEntry, int] | None:
     """Return the failover because of which nobody should write to the flow's source, and since when; None: none is."""
     if any(each.phase is Phase.RETURNING for each in status.failovers):
-        # On the way home its applications are started there again.
+        # In a failback its applications are started there again.
         return None
     cut = status.pauses.cut
     for each in status.failovers:
@@ -309,8 +309,8 @@ def look_at_logs(
     if not ranges:
         return Seen({}, ends, ends, unknown=unknown)
     own = own_writers()
-    told = find_writers(channel, list(ranges), own=own, since_ms=since_ms)
-    writers, unread = list(told.recent), dict(told.cut_short)
+    active = find_writers(channel, list(ranges), own=own, since_ms=since_ms)
+    writers, unread = list(active.recent), dict(active.cut_short)
     found: dict[TopicPartition, int] = {}
     grown: dict[TopicPartition, int] = {}
     reading = _Reading(channel, own)

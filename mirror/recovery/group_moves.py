@@ -65,7 +65,7 @@ class MovePlan:
     untranslated, unneeded
         what should have a position on the target and has none; what needs none.
     source_problem
-        why the positions are those of the checkpoints; None if the source told them.
+        why the positions are those of the checkpoints; None if the source reported them.
     unmatched
         that no group matches the pattern, in words; None: some do.
     unseen
@@ -252,8 +252,8 @@ def plan_moves(
             if idle:
                 idle_positions = target.positions_of_groups(idle)
             if there is not None:
-                told = {(each.group, each.topic) for each in view.positions}
-                unseen = unseen_readers(settings, there, target, told, chosen)
+                reported = {(each.group, each.topic) for each in view.positions}
+                unseen = unseen_readers(settings, there, target, reported, chosen)
     return MovePlan(
         settings,
         view.positions,

@@ -1,8 +1,8 @@
 """What others have written into the copies of a flow that was failed over: it is on the standby, and nobody copies it.
 
-Applications that were moved write to topics of their own there, or under the old names where those are copied home.
-One that writes into a copy instead has its records in a topic that the flow home leaves out: behind a failback whoever
-reads at home never sees them.
+Applications that were moved write to topics of their own there, or under the old names where those are copied back.
+One that writes into a copy instead has its records in a topic that the flow back leaves out: behind a failback whoever
+reads on the old cluster never sees them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.move import Move
-from mirror.recovery.step_facts import named
+from mirror.recovery.step_facts import named, stretches_named
 from mirror.recovery.steps import Known, Result, Step
 from mirror.recovery.stranded_files import next_directory, saved_whole
 
@@ -21,7 +21,7 @@ LEFT_BEHIND = "left behind"
 
 
 def left_behind_refusal(forward: FlowEnds, *, is_accepted: bool) -> str | None:
-    """Return why there is no way home yet; None: nobody else has written into the copies, or it is accepted.
+    """Return why no failback is possible yet; None: nobody else has written into the copies, or it is accepted.
 
     Raises
     ------
@@ -39,18 +39,20 @@ def left_behind_step(move: Move, forward: FlowEnds, *, is_accepted: bool) -> Ste
     def act(_: Known) -> Result:
         found = forward.written_into_copies()
         if not found:
-            told = f"nobody but {forward.flow} has written into its copies on {target} since that was cut"
-            return Result(Verdict.PASS, told)
+            message = f"nobody but {forward.flow} has written into its copies on {target} since that was cut"
+            return Result(Verdict.PASS, message)
         if not is_accepted:
             return Result(Verdict.FAIL, _refused(forward, found))
         directory = next_directory(move.directory / "left-behind")
         saved = saved_whole(lambda: move.ends.save_stretches(found, directory), target)
         if isinstance(saved, str):
             return Result(Verdict.FAIL, saved)
-        told = f"{_stretches(found)} on {target} stay there, and nobody copies them; saved in {saved.directory}"
-        return Result(Verdict.PASS, told, {"files": saved.rows()})
+        stay = f"{named(stretches_named(found))} on {target} stay there"
+        return Result(
+            Verdict.PASS, f"{stay}, and nobody copies them; saved in {saved.directory}", {"files": saved.rows()}
+        )
 
-    doing = f"look for what others than {forward.flow} have written into its copies on {target}: nobody copies it home"
+    doing = f"look for what others than {forward.flow} have written into its copies on {target}: nobody copies it back"
     return Step(LEFT_BEHIND, doing, act)
 
 
@@ -58,10 +60,6 @@ def _refused(forward: FlowEnds, found: Mapping[TopicPartition, tuple[int, int]])
     flow = forward.flow
     return (
         f"others than {flow} have written into its copies on {flow.target} since it was cut, and nobody copies that "
-        f"home: {_stretches(found)}. Have whoever wrote it produce it to a topic that is copied home; "
+        f"back: {named(stretches_named(found))}. Have whoever wrote it produce it to a topic that is copied back; "
         "with --leave-behind it is saved in the run's directory, and stays there"
     )
-
-
-def _stretches(found: Mapping[TopicPartition, tuple[int, int]]) -> str:
-    return named([f"{each} from offset {start} to {end - 1}" for each, (start, end) in sorted(found.items())])

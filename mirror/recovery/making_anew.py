@@ -1,4 +1,4 @@
-"""The way home of topics whose old log holds other records than the standby at the same offsets: made anew from there.
+"""The failback of topics whose old log holds other records than the standby at the same offsets: made anew from there.
 
 Invariants:
 
@@ -95,10 +95,10 @@ def make_anew_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
     def undo() -> str:
         saved, gone = _saved(move.directory), made_anew(move.directory, old)
         old.open_topics([saved[name].topics[0] for name in sorted(topics) if name in saved and name not in gone])
-        said = move.ends.resume()
+        resumed = move.ends.resume()
         if not gone:
-            return f"nothing was deleted; {said}"
-        return f"{named(sorted(gone))} on {source} stay made anew, and {home} copies them; {said}"
+            return f"nothing was deleted; {resumed}"
+        return f"{named(sorted(gone))} on {source} stay made anew, and {home} copies them; {resumed}"
 
     doing = (
         f"delete {named(sorted(topics))} on {source}, with the positions of all groups there, once nothing is written "
@@ -108,7 +108,7 @@ def make_anew_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
 
 
 def await_made_anew(move: Move, old: FlowEnds, topics: Collection[str]) -> str:
-    """Wait until the flow home has it on record that it copies to topics made anew; return that, for people.
+    """Wait until the flow back has it on record that it copies to topics made anew; return that, for people.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def await_made_anew(move: Move, old: FlowEnds, topics: Collection[str]) -> str:
 
 
 def copied_anew(record: Copied, home: Copied, old: FlowEnds) -> frozenset[str]:
-    """Return the topics that are others than were copied of the old cluster, since the flow home has made them anew.
+    """Return the topics that are others than were copied of the old cluster, since the flow back has made them anew.
 
     It has copied them from where the standby's log begins, to the same offsets: whoever deleted them before.
 

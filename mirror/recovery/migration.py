@@ -202,10 +202,10 @@ def _reads(move: Move, group: str, word: Word | None) -> Step:
             message = f"not seen; a person says that group {group} is at work on {target} ({word})"
             shown = move.ends.idle_groups([group], placed_in(known.get(GROUPS, {}))).get(group)
             return Result(Verdict.UNKNOWN, f"{message}, but {shown}") if shown else Result(Verdict.PASS, message)
-        said = {group: move.applications.group_reads(target, group, since)}
-        checked = checked_reads(said, lambda of: move.ends.idle_groups(of, placed_in(known.get(GROUPS, {}))))[group]
+        answers = {group: move.applications.group_reads(target, group, since)}
+        checked = checked_reads(answers, lambda of: move.ends.idle_groups(of, placed_in(known.get(GROUPS, {}))))[group]
         # Who goes on by a word that the cluster does not bear out takes the next group from where it is.
-        answer = NotDone(checked.why) if is_word(said[group]) and isinstance(checked, Unobserved) else checked
+        answer = NotDone(checked.why) if is_word(answers[group]) and isinstance(checked, Unobserved) else checked
         times: dict[str, Json] = {group: answer.at_ms} if isinstance(answer, Done) else {}
         found = result_of(answer, cluster=target, first_at_ms=times)
         if found.verdict is not Verdict.FAIL:
@@ -281,42 +281,42 @@ class Migration:
         return FailoverPlan(Mode.PLANNED, self.steps(), copied, moves, loss, refusal, tuple(notes))
 
     def steps(self) -> tuple[Step, ...]:
-        """Return all steps in order, under the names under which they are told."""
+        """Return all steps in order, under the names under which they are reported."""
         first, *rest = steps_of_producers(self.move, self.back, self.groups, self.words)
         chapters = ((each, self._steps_of(each)) for each in self.groups)
         of_groups = [replace(step, name=_named(group, step.name)) for group, steps in chapters for step in steps]
         return (first, *of_groups, *(replace(step, name=_named(PRODUCERS, step.name)) for step in rest))
 
-    def carry_out(self, told: Callable[[StepResult], None]) -> tuple[StepResult, ...]:
+    def carry_out(self, on_result: Callable[[StepResult], None]) -> tuple[StepResult, ...]:
         """Carry out what is left, up to the first step that fails; return what came of each."""
         results: list[StepResult] = []
 
         def reporter(chapter: str | None) -> Callable[[StepResult], None]:
             def take(result: StepResult) -> None:
                 results.append(result if chapter is None else replace(result, name=_named(chapter, result.name)))
-                told(results[-1])
+                on_result(results[-1])
 
             return take
 
         self._keep_groups()
         first, *rest = steps_of_producers(self.move, self.back, self.groups, self.words)
         journal = Journal(self.directory / _JOURNAL)
-        StepsUnderWay((first,), journal, goes_back=False, told=reporter(None)).carry_out()
+        StepsUnderWay((first,), journal, goes_back=False, on_result=reporter(None)).carry_out()
         for group in self.groups:
             if not _has_failed(results):
                 self._carry_out_group(group, reporter(group))
         if not _has_failed(results):
-            StepsUnderWay(rest, journal, goes_back=True, told=reporter(PRODUCERS)).carry_out()
+            StepsUnderWay(rest, journal, goes_back=True, on_result=reporter(PRODUCERS)).carry_out()
         return tuple(results)
 
-    def _carry_out_group(self, group: str, told: Callable[[StepResult], None]) -> None:
+    def _carry_out_group(self, group: str, on_result: Callable[[StepResult], None]) -> None:
         home = self.home_of(group)
         home.mkdir(exist_ok=True)
         journal = Journal(home / _JOURNAL)
         if (problem := _broken(journal, home)) is not None:
-            told(StepResult(STOP, Result(Verdict.FAIL, problem), 0.0))
+            on_result(StepResult(STOP, Result(Verdict.FAIL, problem), 0.0))
             return
-        StepsUnderWay(self._steps_of(group), journal, goes_back=True, told=told).carry_out()
+        StepsUnderWay(self._steps_of(group), journal, goes_back=True, on_result=on_result).carry_out()
         seal_end(home / _SEAL, journal.read().entries[-1])
 
     def _steps_of(self, group: str) -> tuple[Step, ...]:

@@ -23,7 +23,7 @@ from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
 from mirror.recovery.seen_at_work import checked_reads, checked_write
 from mirror.recovery.set_by_hand import set_ahead
-from mirror.recovery.step_facts import mappings_of, named, placed_in, positions_named, rows_of
+from mirror.recovery.step_facts import mappings_of, named, placed_in, positions_named, rows_of, stretches_named
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
 from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
 from mirror.waiting import Counted, WaitTimeout, wait_until
@@ -203,8 +203,8 @@ class Move:
 
         def act(known: Known) -> Result:
             target, since = self.flow.target, _since(known)
-            said = self.applications.first_write(target, since)
-            answer = checked_write(said, target, lambda: self.ends.first_written(since))
+            given = self.applications.first_write(target, since)
+            answer = checked_write(given, target, lambda: self.ends.first_written(since))
             at_ms = answer.at_ms if isinstance(answer, Done) else None
             return result_of(answer, first_at_ms=at_ms, cluster=self.flow.target)
 
@@ -218,8 +218,8 @@ class Move:
             groups = sorted(moved_groups(known) if moved is None else moved)
             if not groups:
                 return Result(Verdict.PASS, "no group was moved, so none is waited for")
-            said = self.applications.first_reads(self.flow.target, groups, _since(known))
-            answers = checked_reads(said, lambda of: self.ends.idle_groups(of, placed_in(known.get(GROUPS, {}))))
+            given = self.applications.first_reads(self.flow.target, groups, _since(known))
+            answers = checked_reads(given, lambda of: self.ends.idle_groups(of, placed_in(known.get(GROUPS, {}))))
             found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
             verdict = worst(_verdict(each) for each in found.values())
             messages = [
@@ -296,7 +296,7 @@ class Move:
             nonlocal ran_at, is_alone, most
             copied, now = self.ends.copied(), self.monotonic()
             lacking = self._lacking(fixed, copied)
-            left[:] = _describe_stretches(lacking)
+            left[:] = stretches_named(lacking)
             stopped[:] = [f"{each}: {why}" for each, why in copied.stops.items() if each in fixed]
             ran_at = now if copied.is_running else ran_at
             is_alone = now - ran_at > self.times.engine
@@ -324,7 +324,7 @@ class Move:
 
     def behind(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> list[str]:
         """Return, for people, what of the source's logs up to these ends is not copied."""
-        return _describe_stretches(self._lacking(fixed, copied))
+        return stretches_named(self._lacking(fixed, copied))
 
     def _lacking(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> Mapping[TopicPartition, tuple[int, int]]:
         """Return the offsets, from one up to, not including, another, in which there are records to be copied."""
@@ -467,9 +467,11 @@ class Move:
             unsure = known[GROUPS].get("unsure")
             if not isinstance(unsure, list | tuple) or not unsure:
                 return Result(Verdict.PASS, "of every group on record it is known that it passes nothing")
-            told = named([str(each) for each in unsure])
+            names = named([str(each) for each in unsure])
             advice = "without a position a group begins where auto.offset.reset says, and latest passes all there is"
-            return Result(Verdict.UNKNOWN, f"{told}. {advice}; to have it read again, set it back before it is started")
+            return Result(
+                Verdict.UNKNOWN, f"{names}. {advice}; to have it read again, set it back before it is started"
+            )
 
         return Step(POSITIONS, "name the groups that may pass what they have not read", act)
 
@@ -513,10 +515,6 @@ class Move:
             return Result(Verdict.PASS, f"on record: the applications are on {self.flow.target}")
 
         return Step("finish", f"put on record, on {self.record.flow.target}, that they are on {self.flow.target}", act)
-
-
-def _describe_stretches(stretches: Mapping[TopicPartition, tuple[int, int]]) -> list[str]:
-    return [f"{each} from {start} to {end - 1}" for each, (start, end) in sorted(stretches.items())]
 
 
 def _first_written(facts: Mapping[str, Json]) -> Sequence[Moment]:

@@ -16,7 +16,7 @@ from mirror.proof.declared_gaps import ParkedContent
 
 
 def parked_contents(
-    target: Channel, source_alias: str, said: Mapping[TopicPartition, Iterable[Absence]]
+    target: Channel, source_alias: str, absences: Mapping[TopicPartition, Iterable[Absence]]
 ) -> dict[TopicPartition, dict[int, ParkedContent]]:
     """Return what is parked of the records that are said to be, by source partition and offset.
 
@@ -29,7 +29,7 @@ def parked_contents(
     """
     asked = {
         (source, absence.start)
-        for source, each in said.items()
+        for source, each in absences.items()
         for absence in each
         if absence.kind is AbsenceKind.PARKED
     }

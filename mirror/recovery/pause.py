@@ -289,7 +289,7 @@ def resume(
         assert isinstance(found, Resumed)
         if found.problem is None and waiting.is_cut():
             message = f"{flow.flow} is cut by a failover: nothing is copied until the failover is taken back"
-            found = replace(found, problem=f"{message}, or led home (mirror failback), or all is resumed by hand")
+            found = replace(found, problem=f"{message}, or failed back (mirror failback), or all is resumed by hand")
         return found
 
 

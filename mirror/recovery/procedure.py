@@ -68,7 +68,7 @@ class Request:
     makes_anew
         whether a failback may delete topics of the source that hold other records than the target at the same offsets.
     leaves_behind
-        whether what others have written into copies may stay on the target when a failback leads home.
+        whether what others have written into copies may stay on the target when a failback leads back.
     words
         of which groups of a migration somebody has said that they are at work on the new cluster.
     """
@@ -147,7 +147,7 @@ class Procedure:
         return (*filter(None, (self.plan.refusal, self.nobody)), *self.refused)
 
     def carry_out(
-        self, told: Callable[[StepResult], None] = lambda _: None, *, takes_back: bool = False
+        self, on_result: Callable[[StepResult], None] = lambda _: None, *, takes_back: bool = False
     ) -> tuple[StepResult, ...]:
         """Carry it out as planned, or take an earlier attempt back; return what came of each step.
 
@@ -158,16 +158,16 @@ class Procedure:
         """
         if takes_back:
             with self.run.held():
-                taken = take_back(self._agreed(), self.run.directory.journal, told=told)
+                taken = take_back(self._agreed(), self.run.directory.journal, on_result=on_result)
                 self.run.seal()
             return taken
-        under_way = self.under_way(told)
+        under_way = self.under_way(on_result)
         under_way.through()
         return under_way.results
 
-    def under_way(self, told: Callable[[StepResult], None] = lambda _: None) -> UnderWay:
+    def under_way(self, on_result: Callable[[StepResult], None] = lambda _: None) -> UnderWay:
         """Return what carries it out phase by phase; nothing is done yet."""
-        return UnderWay(self.run, self._agreed(), goes_back=self.move.is_planned, told=told)
+        return UnderWay(self.run, self._agreed(), goes_back=self.move.is_planned, on_result=on_result)
 
     def _agreed(self) -> Sequence[Step]:
         return self.steps(replace(self.move, agreed=_groups_of(self.plan.moves)))
@@ -180,7 +180,7 @@ class MigrationProcedure(Procedure):
     migration: Migration
 
     def carry_out(
-        self, told: Callable[[StepResult], None] = lambda _: None, *, takes_back: bool = False
+        self, on_result: Callable[[StepResult], None] = lambda _: None, *, takes_back: bool = False
     ) -> tuple[StepResult, ...]:
         """Carry it out as planned, up to the first step that fails; return what came of each.
 
@@ -194,7 +194,7 @@ class MigrationProcedure(Procedure):
         if takes_back:
             raise ValueError("a migration is not taken back as a whole")
         with self.run.held():
-            taken = self.migration.carry_out(told)
+            taken = self.migration.carry_out(on_result)
             self.run.seal()
         return taken
 
@@ -202,11 +202,13 @@ class MigrationProcedure(Procedure):
 class UnderWay:
     """A procedure that this process carries out, phase by phase; between two of them nobody holds its run."""
 
-    def __init__(self, run: Run, steps: Sequence[Step], *, goes_back: bool, told: Callable[[StepResult], None]) -> None:
+    def __init__(
+        self, run: Run, steps: Sequence[Step], *, goes_back: bool, on_result: Callable[[StepResult], None]
+    ) -> None:
         self._run = run
         self._planned = tuple(steps)
         self._goes_back = goes_back
-        self._told = told
+        self._on_result = on_result
         self._steps: StepsUnderWay | None = None
         self._earlier: tuple[StepResult, ...] = ()
         self._entries = 0
@@ -230,7 +232,9 @@ class UnderWay:
             journal = self._run.directory.journal
             if self._steps is None or len(journal.read().entries) != self._entries:
                 self._earlier = self.results
-                self._steps = StepsUnderWay(self._planned, journal, goes_back=self._goes_back, told=self._told)
+                self._steps = StepsUnderWay(
+                    self._planned, journal, goes_back=self._goes_back, on_result=self._on_result
+                )
             taken = self._steps.carry_out(name)
             self._run.seal()
             self._entries = len(journal.read().entries)
@@ -275,7 +279,7 @@ def plan_failback(request: Request) -> Procedure:
     home = request.back
     if home is None:
         flow = Flow(request.flow.target, request.flow.source)
-        message = f"the file must enable it: what was written on {flow.source} is copied home by it"
+        message = f"the file must enable it: what was written on {flow.source} is copied back by it"
         raise ConfigError(request.settings.path, None, f"{flow}.enabled", message)
     directory, begun = request.directory, _begun(request.directory)
     groups = request.groups or begun.get("groups", _ALL)
@@ -375,7 +379,7 @@ def _denied_before(request: Request, forward: ClusterEnds, run: Run) -> AclDenyi
     if not any(map(is_here, records)) and (topics := denied_topics(request.settings, request.chosen)):
         message = (
             f"the failover has denied writes to {request.flow.source} ({named(topics)}), on record in {records[0]}, "
-            f"which is not here: lift it where that is (mirror fence --lift --record {records[0]}), then lead home"
+            f"which is not here: lift it where that is (mirror fence --lift --record {records[0]}), then fail back"
         )
         raise ConfigError(request.settings.path, None, "--run-directory", message)
     return AclDenying(request.settings, request.chosen, records[0], records[1:])

@@ -51,28 +51,32 @@ class QuietSource:
         if most > self.quiet and (written := self._written_within(most, quiet)):
             return self._still_written(written, most)
         if unended := self.ends.open_transactions():
-            told = (
+            detail = (
                 f"transactions are open on {self.ends.flow.source}, and nobody can tell how they end: {named(unended)}"
             )
-            return Result(Verdict.FAIL, told)
+            return Result(Verdict.FAIL, detail)
         groups = {each.group for each in self.ends.plan_groups(ask_source=True).positions}
         if members := self.ends.members(sorted(groups)):
-            told = f"somebody still reads on {self.ends.flow.source}: {named(members)}"
-            return Result(Verdict.FAIL, told)
+            detail = f"somebody still reads on {self.ends.flow.source}: {named(members)}"
+            return Result(Verdict.FAIL, detail)
         silent = max(most, self.quiet)
         message = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
         writer_messages = writers.messages()
         facts: dict[str, Json] = {"ends": rows_of(quiet), "writers": list(writer_messages)}
         if writers.unknown:
             which = named([f"{each} ({why})" for each, why in sorted(writers.unknown.items())])
-            told = f"{message}; who has written lately is not told of {which}: look after their leaders, and try again"
-            return Result(Verdict.UNKNOWN, told, facts)
+            detail = (
+                f"{message}; who has written lately is not told of {which}: look after their leaders, and try again"
+            )
+            return Result(Verdict.UNKNOWN, detail, facts)
         doubtful = [str(each) for each in writers.recent if each.is_doubtful(self.slow)]
         doubtful += writers.unread()
         if doubtful and not is_settled:
-            told = f"{message}; nobody has confirmed that the applications are stopped, and who may write on at longer "
-            told += f"intervals: {named(doubtful)}"
-            return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (--fence), or wait and try again", facts)
+            detail = (
+                f"{message}; nobody has confirmed that the applications are stopped, and who may write on at longer "
+            )
+            detail += f"intervals: {named(doubtful)}"
+            return Result(Verdict.UNKNOWN, f"{detail}; deny it by ACLs (--fence), or wait and try again", facts)
         if writer_messages:
             message += f"; who wrote last: {named(writer_messages)}"
         return Result(Verdict.PASS, message, facts)

@@ -2,7 +2,7 @@
 
 Pure: what is known of the two sides goes in (`Facts`), a verdict comes out. PASS is ready. FAIL: something is known
 that blocks a failover or loses records. UNKNOWN: nothing such is known, but something could not be looked at. What
-duplicates records or makes the standby a lesser cluster is told, and keeps nobody from failing over.
+duplicates records or makes the standby a lesser cluster is reported, and keeps nobody from failing over.
 """
 
 from __future__ import annotations

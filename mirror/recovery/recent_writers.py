@@ -23,7 +23,7 @@ from mirror.recovery.late_writers import NO_ID
 RECENT_MS = 300_000
 _LOOK_BACK = 200
 _LOOK_BACK_BYTES = 4_000_000
-# Of less than that, one burst, no interval can be told.
+# Of less than that, one burst, no interval can be known.
 _LEAST_SPAN_MS = 3_000
 
 

@@ -74,15 +74,15 @@ class Rehearsal:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Return what keeps the rehearsal as a whole from being proof."""
-        said = list(self.plan.unknown_positions)
-        said += [f"{each.item}: not deleted: {each.problem}" for each in self.deleted if each.problem]
+        found = list(self.plan.unknown_positions)
+        found += [f"{each.item}: not deleted: {each.problem}" for each in self.deleted if each.problem]
         for each in self.touched:
             if each.problem:
-                said.append(f"group {each.group} on {each.alias} could not be looked at: {each.problem}")
+                found.append(f"group {each.group} on {each.alias} could not be looked at: {each.problem}")
             elif not each.is_explained:
                 where = ", ".join(map(str, each.moved))
-                said.append(f"group {each.group} on {each.alias} was moved at {where}, not by this rehearsal")
-        return tuple(said)
+                found.append(f"group {each.group} on {each.alias} was moved at {where}, not by this rehearsal")
+        return tuple(found)
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -277,7 +277,7 @@ def _on_record(maps: CopyMaps, read: Mapping[ShadowPartition, Handed]) -> FlowSt
 
 
 def _compacted(clusters: tuple[Cluster, Cluster], read: Collection[ShadowPartition]) -> set[ShadowPartition]:
-    """Return the partitions that either side may compact; where that cannot be told, they count as such."""
+    """Return the partitions that either side may compact; where that cannot be known, they count as such."""
     source, target = clusters
     topics = {source: {each.source.topic for each in read}, target: {each.target.topic for each in read}}
     plain: set[tuple[str, str]] = set()

@@ -166,9 +166,9 @@ def plan_rehearsal(
             partitions = planner.plan(view.positions, before, after)
         finally:
             maps.close()
-    not_told = unknown_positions(before, flow.source) or unknown_positions(after, flow.source)
+    unknown = unknown_positions(before, flow.source) or unknown_positions(after, flow.source)
     return RehearsalPlan(
-        settings, new_stamp(), taken_from, partitions, _rights(settings), not_told, (*notes, *planner.notes)
+        settings, new_stamp(), taken_from, partitions, _rights(settings), unknown, (*notes, *planner.notes)
     )
 
 
@@ -224,21 +224,21 @@ class _Planner:
         for group, source in wanted:
             target = remote_partition(source, self._settings)
             one = ShadowPartition(group, source, target, None, None)
-            told = translated.get((group, target))
+            position = translated.get((group, target))
             if source in source_ends and source_starts.get(source) == source_ends[source] and target not in ends:
                 empty += 1
-            elif told is None:
+            elif position is None:
                 planned.append(replace(one, refusal="no checkpoint on the target says where the group stands"))
             elif target not in ends or target not in starts:
                 why = ends.problems.get(target, "the target has no such partition")
-                planned.append(replace(one, upstream=told.upstream, refusal=f"{target}: {why}"))
-            elif isinstance(told.translation, NothingRead):
+                planned.append(replace(one, upstream=position.upstream, refusal=f"{target}: {why}"))
+            elif isinstance(position.translation, NothingRead):
                 unmoved += 1
-            elif isinstance(told.translation, NotMirrored) and source_starts.get(source) == source_ends.get(source):
+            elif isinstance(position.translation, NotMirrored) and source_starts.get(source) == source_ends.get(source):
                 empty += 1
             else:
                 at = _position(before, group, source), _position(after, group, source)
-                planned.append(self._one(one, told, starts[target], ends[target], at))
+                planned.append(self._one(one, position, starts[target], ends[target], at))
         if empty:
             self.notes.append(f"{empty} positions on partitions without a record are left out: there is nothing to try")
         if unmoved:
@@ -250,21 +250,26 @@ class _Planner:
         return tuple(planned)
 
     def _one(
-        self, one: ShadowPartition, told: TranslatedPosition, start: int, end: int, at: tuple[int | None, int | None]
+        self,
+        one: ShadowPartition,
+        translated: TranslatedPosition,
+        start: int,
+        end: int,
+        at: tuple[int | None, int | None],
     ) -> ShadowPartition:
-        one = replace(one, upstream=told.upstream, note=describe(told.translation))
-        if isinstance(told.translation, TooOld | NotMirrored | NothingRead):
+        one = replace(one, upstream=translated.upstream, note=describe(translated.translation))
+        if isinstance(translated.translation, TooOld | NotMirrored | NothingRead):
             return replace(one, refusal=f"the group would have no position on the target: {one.note}")
-        position = told.translation.downstream
+        position = translated.translation.downstream
         if position > end:
-            why = f"position {told.upstream} becomes {position} on the target, whose log ends at {end}"
+            why = f"position {translated.upstream} becomes {position} on the target, whose log ends at {end}"
             return replace(one, position=position, refusal=why, must_fail=True)
         note = one.note if position >= start else f"{one.note}; but the log begins at {start} only"
-        behind = told.translation.behind_records if isinstance(told.translation, Bounded) else 0
+        behind = translated.translation.behind_records if isinstance(translated.translation, Bounded) else 0
         stands = (
-            Processed(told.upstream, told.upstream)
+            Processed(translated.upstream, translated.upstream)
             if self._taken_from is TakenFrom.SOURCE
-            else processed(at[0], told.upstream, at[1])
+            else processed(at[0], translated.upstream, at[1])
         )
         one = replace(one, position=max(position, start), early_records=behind, processed=stands, note=note)
         return replace(one, forecast=self._forecast(one))

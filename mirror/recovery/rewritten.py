@@ -124,7 +124,7 @@ def find_rewritten(
     copied = {each: position for each, position in positions.items() if position.upstream > position.origin}
     source.learn_leaders(copied)
     anew = {each: _created_anew(each, position, source) for each, position in copied.items()}
-    differences = {each: said for each, said in anew.items() if said is not None}
+    differences = {each: what for each, what in anew.items() if what is not None}
     left = [each for each in copied if each not in differences]
     truncated, undecided = _truncated(left, copied, source)
     differences |= truncated

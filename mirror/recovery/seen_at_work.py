@@ -38,8 +38,8 @@ def checked_reads(
 
     ``idle_groups_of`` asks the cluster which groups show nothing of that, and returns what of each it shows.
     """
-    said = [group for group, each in answers.items() if isinstance(each, Done) and each.is_word]
-    idle = idle_groups_of(said) if said else {}
+    by_word = [group for group, each in answers.items() if isinstance(each, Done) and each.is_word]
+    idle = idle_groups_of(by_word) if by_word else {}
     return {
         group: Unobserved(f"{each.detail}, but {idle[group]}")
         if group in idle and isinstance(each, Done)
@@ -56,7 +56,7 @@ def first_write(channel: Channel, partitions: Sequence[TopicPartition], since_ms
     Raises
     ------
     BrokerRefused, ConnectionFailed, LeaderUnknown
-        if that cannot be told of a partition, and no other one has a record.
+        if that cannot be known of a partition, and no other one has a record.
     """
 
     def ask(node: int, led: Sequence[TopicPartition]) -> Iterable[tuple[TopicPartition, int, int]]:

@@ -32,7 +32,7 @@ class Look:
     producers
         the producers with an id that they know.
     unknown
-        the partitions of which one or the other is not told, and why.
+        the partitions of which one or the other is not reported, and why.
     """
 
     ends: Mapping[TopicPartition, int]

@@ -23,14 +23,14 @@ _WHY = "no reader has committed that (it bears no leader epoch): it was set by h
 
 
 def set_ahead(plan: MovePlan, flow: Flow, put_there: Placed, put_home: Placed) -> list[str]:
-    """Return, for people, the positions on either side of a move home that nobody may have read up to.
+    """Return, for people, the positions on either side of a move back that nobody may have read up to.
 
     Parameters
     ----------
     flow
-        the flow home.
+        the flow back.
     put_there, put_home
-        where the flow there has put groups on the standby, and the flow home at home.
+        where the flow there has put groups on the standby, and the flow back on the old cluster.
     """
     carried = [
         f"group {each.group} is at {each.upstream} of {each.source} on {flow.source}, "

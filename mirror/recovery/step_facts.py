@@ -64,7 +64,12 @@ def position_rows(positions: Mapping[TopicPartition, int]) -> list[dict[str, Jso
     ]
 
 
-def named(told: Sequence[str]) -> str:
+def named(names: Sequence[str]) -> str:
     """Return the first of many things that are to be named, and how many more there are."""
-    more = f", and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
-    return "; ".join(told[:_NAMED]) + more
+    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return "; ".join(names[:_NAMED]) + more
+
+
+def stretches_named(stretches: Mapping[TopicPartition, tuple[int, int]]) -> list[str]:
+    """Return, for people, a stretch of each partition: its first and its last offset."""
+    return [f"{each} from {start} to {end - 1}" for each, (start, end) in sorted(stretches.items())]

@@ -174,7 +174,7 @@ def carry_out(
     journal: Journal,
     *,
     goes_back: bool,
-    told: Callable[[StepResult], None] = lambda _: None,
+    on_result: Callable[[StepResult], None] = lambda _: None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> tuple[StepResult, ...]:
     """Carry the steps out that are not proven yet, up to one that fails and ends it; return what came of each.
@@ -183,10 +183,10 @@ def carry_out(
     ----------
     goes_back
         whether, when one fails before the point of no return, all that was done is taken back.
-    told
-        is told of each result as it comes.
+    on_result
+        is called with each result as it comes.
     """
-    under_way = StepsUnderWay(steps, journal, goes_back=goes_back, told=told, monotonic=monotonic)
+    under_way = StepsUnderWay(steps, journal, goes_back=goes_back, on_result=on_result, monotonic=monotonic)
     under_way.carry_out()
     return under_way.results
 
@@ -203,14 +203,14 @@ class StepsUnderWay:
         journal: Journal,
         *,
         goes_back: bool,
-        told: Callable[[StepResult], None] = lambda _: None,
+        on_result: Callable[[StepResult], None] = lambda _: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         progress = _progress(journal)
         self._steps = tuple(steps)
         self._journal = journal
         self._goes_back = goes_back
-        self._runner = _Runner(journal, told, monotonic, set(progress.begun))
+        self._runner = _Runner(journal, on_result, monotonic, set(progress.begun))
         self._proven, self._unknown = dict(progress.proven), progress.unknown
         self._is_beyond = progress.is_beyond_return
         self._known: dict[str, Mapping[str, Json]] = {}
@@ -275,11 +275,11 @@ class StepsUnderWay:
 
 
 def take_back(
-    steps: Sequence[Step], journal: Journal, *, told: Callable[[StepResult], None] = lambda _: None
+    steps: Sequence[Step], journal: Journal, *, on_result: Callable[[StepResult], None] = lambda _: None
 ) -> tuple[StepResult, ...]:
     """Take back all that a run has done or begun, if it has not passed the point of no return."""
     progress = _progress(journal)
-    runner = _Runner(journal, told, time.monotonic, set(progress.begun))
+    runner = _Runner(journal, on_result, time.monotonic, set(progress.begun))
     if progress.is_beyond_return:
         runner.failed("back", "the run has passed the point of no return: only a failback leads back")
     elif runner.undone(steps) and not runner.results:
@@ -298,13 +298,13 @@ class _Runner:
     def __init__(
         self,
         journal: Journal,
-        told: Callable[[StepResult], None],
+        on_result: Callable[[StepResult], None],
         monotonic: Callable[[], float],
         begun: set[str],
     ) -> None:
         self.results: list[StepResult] = []
         self._journal = journal
-        self._told = told
+        self._on_result = on_result
         self._monotonic = monotonic
         self._begun = begun
 
@@ -367,7 +367,7 @@ class _Runner:
 
     def _take(self, result: StepResult) -> None:
         self.results.append(result)
-        self._told(result)
+        self._on_result(result)
 
 
 class NotTakenBack(Exception):

@@ -38,9 +38,9 @@ class ChangedGroup:
     moved
         partitions whose position changed.
     by
-        who moved them, None where that cannot be told; empty where nothing moved.
+        who moved them, None where that cannot be known; empty where nothing moved.
     problem
-        why it cannot be told whether they moved.
+        why it cannot be known whether they moved.
     """
 
     alias: str

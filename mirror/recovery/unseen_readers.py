@@ -11,7 +11,7 @@ from mirror.model.partition import TopicPartition
 
 
 def unseen_readers(
-    settings: FlowSettings, back: FlowSettings, target: Cluster, told: Collection[tuple[str, str]], pattern: str
+    settings: FlowSettings, back: FlowSettings, target: Cluster, reported: Collection[tuple[str, str]], pattern: str
 ) -> tuple[str, ...]:
     """Return, for people, the groups that may have read copies which the topic filter of the flow leaves out.
 
@@ -21,7 +21,7 @@ def unseen_readers(
 
     Parameters
     ----------
-    told
+    reported
         groups and topics of the target of which a checkpoint tells.
     pattern
         the groups that are asked for, by their whole ids.
@@ -40,7 +40,7 @@ def unseen_readers(
     found: dict[str, set[TopicPartition]] = {}
     for group, of_group in positions.items():
         for partition in of_group:
-            if (group, partition.topic) not in told and _leaves_out(settings, back, partition.topic):
+            if (group, partition.topic) not in reported and _leaves_out(settings, back, partition.topic):
                 found.setdefault(group, set()).add(partition)
     states = target.describe_groups(sorted(found))
     return (

@@ -1,4 +1,4 @@
-"""Groups of which nobody can tell that they pass nothing that they have not read, on the way to a standby or home."""
+"""Groups of which nobody can tell that they pass nothing that they have not read, on the way to a standby or back."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def further_on_the_target(plan: MovePlan, source: str) -> list[str]:
 
 
 def left_out(plan: MovePlan, put_there: Placed) -> list[str]:
-    """Return which groups the flow there has put on the standby, and the filters of the flow home leave out."""
+    """Return which groups the flow there has put on the standby, and the filters of the flow back leave out."""
     home = plan.settings
     groups = sorted({group for group, _ in put_there if not home.group_filter.matches(group)})
     return [
         f"group {group} was put on {home.flow.source} by the way there, and groups of {home.flow} leaves it out: where "
-        f"it stands on {home.flow.source} is not carried home"
+        f"it stands on {home.flow.source} is not carried back"
         for group in groups
     ]
 
 
 def without_checkpoint(plan: MovePlan, ends: FlowEnds, copied: Copied) -> list[str]:
-    """Return of which groups no checkpoint says where they stand; nothing if the source has told."""
+    """Return of which groups no checkpoint says where they stand; nothing if the source has reported."""
     if plan.source_problem is None:
         return []
     if not plan.positions:
@@ -62,7 +62,7 @@ def without_checkpoint(plan: MovePlan, ends: FlowEnds, copied: Copied) -> list[s
         of_groups.setdefault(each.group, set()).add(TopicPartition(each.topic, each.partition))
     return [
         f"no checkpoint says where group {group} stands in {partition}"
-        for group, told in sorted(of_groups.items())
-        for partition in sorted(copies - told)
-        if partition.topic in {each.topic for each in told}
+        for group, known in sorted(of_groups.items())
+        for partition in sorted(copies - known)
+        if partition.topic in {each.topic for each in known}
     ]

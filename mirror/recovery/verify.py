@@ -298,8 +298,8 @@ def plan_pairs(
         if not is_running:
             left_out += undecided(settings, looked_to, seen_to)
         ends, copy_ends = source.offsets(copied, LATEST), target.offsets(copied.values(), LATEST)
-        said = {partition: absences(state, partition) for partition in copied}
-        parked = parked_contents(target, flow.source, said)
+        declared = {partition: absences(state, partition) for partition in copied}
+        parked = parked_contents(target, flow.source, declared)
         shared = shared_copies(
             settings,
             flows,
@@ -374,7 +374,7 @@ def plan_pairs(
                 # What is copied both ways is there whoever wrote it, at its offset.
                 frozenset() if mirrors.is_two_way(partition.topic) else frozenset(state.writers),
                 is_shared=is_shared,
-                absences=said[partition],
+                absences=declared[partition],
                 parked=parked.get(partition, {}),
                 compaction=Compaction(*compacted.sides[partition], stable_ends[partition])
                 if partition in compacted.sides
@@ -471,7 +471,7 @@ def _with_memory(
     Raises
     ------
     ConnectionFailed, LeaderUnknown
-        if it cannot be told whether the logs are still those that were compared.
+        if it cannot be known whether the logs are still those that were compared.
     """
     why = misfit(entry, logs, pair, lost=lost)
     if why is None:
@@ -503,7 +503,7 @@ class _Compacted:
     sides
         whether the source is, and whether the copy is; partitions of which neither is are not there.
     notes
-        of the partitions of which that could not be told.
+        of the partitions of which that could not be known.
     """
 
     sides: Mapping[TopicPartition, tuple[bool, bool]]
@@ -546,7 +546,7 @@ def _looked_up(
 
 
 def _compacted(source: Cluster, target: Cluster, copied: Mapping[TopicPartition, TopicPartition]) -> _Compacted:
-    """Return what is compacted; where that cannot be told, every record that a side lacks counts as a difference."""
+    """Return what is compacted; where that cannot be known, every record that a side lacks counts as a difference."""
     policies = {
         cluster: _policies(cluster, names)
         for cluster, names in (

@@ -183,7 +183,7 @@ class Procedure(StrEnum):
     FAIL_OVER = "fail over"
     """Detect, fence the applications, cut, move the groups, start everything on the standby."""
     FAIL_OVER_AND_BACK = "fail over and back"
-    """The same, then the old cluster comes back with its disks, its tail is copied, and everything moves home."""
+    """The same, then the old cluster comes back with its disks, its tail is copied, and everything moves back."""
 
 
 class Judged(StrEnum):
@@ -255,7 +255,7 @@ class Scenario:
     procedure
         what is done about the disaster.
     after_seconds
-        how long the applications run on the standby, and again at home.
+        how long the applications run on the standby, and again on the old cluster.
     tolerated, objectives
         what may happen, and what is promised.
     drain_seconds

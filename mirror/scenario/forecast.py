@@ -50,9 +50,9 @@ def total(plan: RehearsalPlan, group: str, ends: Mapping[TopicPartition, int]) -
     for each in plan.partitions:
         if each.group != group:
             continue
-        said, stands, end = each.forecast, each.processed, ends.get(each.source)
-        if said is None or said.read_again is None or stands is None or end is None:
+        forecast, stands, end = each.forecast, each.processed, ends.get(each.source)
+        if forecast is None or forecast.read_again is None or stands is None or end is None:
             return None
-        skipped += said.skipped
-        read_again += said.read_again + max(0, end - stands.high)
+        skipped += forecast.skipped
+        read_again += forecast.read_again + max(0, end - stands.high)
     return Forecast(skipped, read_again)

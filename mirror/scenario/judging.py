@@ -84,7 +84,7 @@ class ScenarioEvidence:
     rpo
         measured before the old cluster came back, where it did.
     returned_at_ms
-        when the applications were home again.
+        when the applications were back again.
     late, unread
         copies that had not caught up, and groups that had not read to the end, when the time was over.
     moves
@@ -207,7 +207,7 @@ def measure(evidence: ScenarioEvidence) -> Found:
             if each.route.sent.topic in evidence.compacted:
                 values += _final_values(each.route, clusters)
                 continue
-            # What a detour lacks may lack since any of its flows; only a direct copy's gaps can be told by offset.
+            # What a detour lacks may lack since any of its flows; only a direct copy's gaps can be known by offset.
             ranges = (evidence.told or {}).get(each.over[0], {}) if len(each.over) == 1 else {}
             missing += measure_losses(
                 sends,
@@ -307,28 +307,30 @@ def verdict_of(found: Found, evidence: ScenarioEvidence) -> tuple[Verdict, tuple
     deliveries |= {Judged.GROUPS: found.groups} if found.groups else {}
     # Two measures of the same records: what the copies lack behind later ones, and what of it has been named.
     unnamed = max(0, found.copies.total(Anomaly.LOST) - found.missing.told)
-    told: list[tuple[Verdict, str]] = []
+    verdicts: list[tuple[Verdict, str]] = []
     for where, delivery in deliveries.items():
-        told += [
+        verdicts += [
             (_verdict(finding), str(finding))
             for finding in delivery.findings
             if not finding.is_tolerated and not scenario.tolerates(finding, where, unnamed_losses=unnamed)
         ]
         if not any(count.expected for count in delivery.counts):
-            told.append((Verdict.UNKNOWN, "there was nothing to judge"))
-    told += [(Verdict.UNKNOWN, str(gap)) for gap in found.gaps]
-    told += [(Verdict.UNKNOWN, f"not measured: {what}") for what in _unmeasured(found, evidence)]
+            verdicts.append((Verdict.UNKNOWN, "there was nothing to judge"))
+    verdicts += [(Verdict.UNKNOWN, str(gap)) for gap in found.gaps]
+    verdicts += [(Verdict.UNKNOWN, f"not measured: {what}") for what in _unmeasured(found, evidence)]
     if found.missing.silent:
-        told.append((Verdict.FAIL, f"{found.missing.silent} acknowledged records are missing, and nobody said so"))
+        verdicts.append((Verdict.FAIL, f"{found.missing.silent} acknowledged records are missing, and nobody said so"))
     returned_or_stayed = evidence.recovery is None or evidence.returned_at_ms is not None
     if found.missing.uncopied and returned_or_stayed:
         uncopied = f"{counted(found.missing.uncopied, 'record')} {are(found.missing.uncopied)}"
-        told.append((Verdict.FAIL, f"{uncopied} on their source and not on its copy"))
+        verdicts.append((Verdict.FAIL, f"{uncopied} on their source and not on its copy"))
     if found.groups is not None:
-        told += [(_verdict(each), str(each)) for each in _read_twice(found.groups, scenario)]
+        verdicts += [(_verdict(each), str(each)) for each in _read_twice(found.groups, scenario)]
     if found.moved:
-        told.append((Verdict.FAIL, f"{counted(found.moved, 'record')} {are(found.moved)} not at the source's offset"))
-    told += [
+        verdicts.append(
+            (Verdict.FAIL, f"{counted(found.moved, 'record')} {are(found.moved)} not at the source's offset")
+        )
+    verdicts += [
         (
             Verdict.FAIL,
             f"{each.cluster} {each.partition}: {counted(each.without_ledger, 'record')} that no application has sent",
@@ -336,21 +338,23 @@ def verdict_of(found: Found, evidence: ScenarioEvidence) -> tuple[Verdict, tuple
         for each in found.unsent
     ]
     if found.values.stale:
-        told.append((Verdict.FAIL, f"{found.values.stale} of {found.values.keys} keys have not their newest value"))
+        verdicts.append((Verdict.FAIL, f"{found.values.stale} of {found.values.keys} keys have not their newest value"))
     if found.transactions is not None and found.transactions.aborted_seen:
-        told.append((Verdict.FAIL, f"records of {found.transactions.aborted_seen} aborted transactions were copied"))
+        verdicts.append(
+            (Verdict.FAIL, f"records of {found.transactions.aborted_seen} aborted transactions were copied")
+        )
     torn = found.transactions.torn if found.transactions else 0
     if torn and returned_or_stayed:
-        told.append((Verdict.FAIL, f"{torn} transactions are on the copy in part"))
+        verdicts.append((Verdict.FAIL, f"{torn} transactions are on the copy in part"))
     if found.account is not None and found.account.verdict is not Verdict.PASS:
-        told.append((found.account.verdict, "the account of all acknowledged records does not balance"))
-    told += _objectives(scenario.objectives, found.rpo, evidence.recovery)
-    told += [(Verdict.FAIL, f"not caught up in {scenario.drain_seconds:g} s: {late}") for late in evidence.late]
-    told += [(Verdict.FAIL, f"not read to the end in {READ_SECONDS:g} s: {group}") for group in evidence.unread]
-    if not told:
+        verdicts.append((found.account.verdict, "the account of all acknowledged records does not balance"))
+    verdicts += _objectives(scenario.objectives, found.rpo, evidence.recovery)
+    verdicts += [(Verdict.FAIL, f"not caught up in {scenario.drain_seconds:g} s: {late}") for late in evidence.late]
+    verdicts += [(Verdict.FAIL, f"not read to the end in {READ_SECONDS:g} s: {group}") for group in evidence.unread]
+    if not verdicts:
         return Verdict.PASS, ()
-    verdict = worst(each for each, _ in told)
-    reasons = [reason for each, reason in sorted(told, key=lambda item: item[0] is not verdict)]
+    verdict = worst(each for each, _ in verdicts)
+    reasons = [reason for each, reason in sorted(verdicts, key=lambda item: item[0] is not verdict)]
     more = [f"and {len(reasons) - _MOST_REASONS} more"] if len(reasons) > _MOST_REASONS else []
     return verdict, (*reasons[:_MOST_REASONS], *more)
 
@@ -377,7 +381,7 @@ def _unmeasured(found: Found, evidence: ScenarioEvidence) -> Iterator[str]:
         yield "the failover"
     if scenario.procedure is Procedure.FAIL_OVER_AND_BACK:
         if evidence.returned_at_ms is None:
-            yield "the way home"
+            yield "the failback"
         elif found.account is None:
             yield "the account of all acknowledged records"
 

@@ -86,10 +86,10 @@ class Figures:
     @property
     def forecast(self) -> Forecast | None:
         """What all groups together were said to be handed again, at most, and to skip; None unless said of each."""
-        said = [group.forecast for group in self.groups if group.forecast is not None]
-        if not said or len(said) < len(self.groups):
+        forecasts = [group.forecast for group in self.groups if group.forecast is not None]
+        if not forecasts or len(forecasts) < len(self.groups):
             return None
-        return Forecast(sum(each.skipped for each in said), sum(each.read_again or 0 for each in said))
+        return Forecast(sum(each.skipped for each in forecasts), sum(each.read_again or 0 for each in forecasts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,12 +54,12 @@ _START_SECONDS = 600.0
 _NOT_PROVEN = (KafkaProblem, LabError, WaitTimeout, NotCarriedOut)
 
 _LEFT_OUT = frozenset({GapKind.PARKED, GapKind.SKIPPED})
-_SAYS_MISSING = _LEFT_OUT | {GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED}
+_DECLARES_MISSING = _LEFT_OUT | {GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED}
 
-Say = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
-def perform(scenario: Scenario, plan: RunPlan, folder: RunFolder, judges: Path, say: Say) -> RunOutcome:
+def perform(scenario: Scenario, plan: RunPlan, folder: RunFolder, judges: Path, on_progress: OnProgress) -> RunOutcome:
     """Perform a run, write its plan, journal and verdict, and return the latter; nothing is left running."""
     began = time.monotonic()
     folder.path.mkdir(parents=True, exist_ok=True)
@@ -68,8 +68,8 @@ def perform(scenario: Scenario, plan: RunPlan, folder: RunFolder, judges: Path, 
     journal = folder.journal
     journal.append(Event.RUN_STARTED, facts=plan.as_json())
     try:
-        evidence = _play(stage, plan, judges, say)
-        say("judging")
+        evidence = _play(stage, plan, judges, on_progress)
+        on_progress("judging")
         found = ask(judges, judging.judge, evidence)
         outcome = RunOutcome(
             scenario.name, plan.replicator, plan.seed, found.verdict, found.reasons, found.figures, beside=found.beside
@@ -78,7 +78,7 @@ def perform(scenario: Scenario, plan: RunPlan, folder: RunFolder, judges: Path, 
         reason = f"{type(problem).__name__}: {problem}"
         outcome = unknown(scenario.name, plan.replicator, plan.seed, [reason], must_fail=scenario.must_fail)
     finally:
-        say("ending")
+        on_progress("ending")
         problems = stage.tear_down()
     if problems:
         journal.append(Event.NOTE, facts={"did_not_end_by_themselves": list(problems)})
@@ -100,13 +100,13 @@ def finish(folder: RunFolder, outcome: RunOutcome) -> None:
     write_atomically(folder.verdict, text)
 
 
-def _play(stage: ScenarioStage, plan: RunPlan, judges: Path, say: Say) -> ScenarioEvidence:
+def _play(stage: ScenarioStage, plan: RunPlan, judges: Path, on_progress: OnProgress) -> ScenarioEvidence:
     """Do everything up to the judgement; return what is to be judged. All clusters are up then, the copying is over."""
     scenario, journal = stage.scenario, stage.folder.journal
-    say("starting clusters")
+    on_progress("starting clusters")
     stage.start_clusters()
     stage.start_spark()
-    say(f"starting {plan.replicator}")
+    on_progress(f"starting {plan.replicator}")
     stage.start_replicator()
     for number, load in enumerate(scenario.loads):
         stage.start_load(load, "main" if not number else f"main-{number}", stage.seed)
@@ -127,7 +127,7 @@ def _play(stage: ScenarioStage, plan: RunPlan, judges: Path, say: Say) -> Scenar
             forecasts, problem = forecast(stage)
             if problem is not None:
                 journal.append(Event.NOTE, facts={"no_forecast": problem})
-        say(str(action))
+        on_progress(str(action))
         event = Event.FAULT_HEALED if action.heals else Event.FAULT_INJECTED
         at_ms = journal.append(event, facts={"what": str(action)}).at_ms
         facts = carry_out(action, stage)
@@ -137,23 +137,23 @@ def _play(stage: ScenarioStage, plan: RunPlan, judges: Path, say: Say) -> Scenar
         if action.fault.is_disaster:
             disaster_at_ms = at_ms
         if disaster_at_ms is not None and action is plan.actions[-1]:
-            say("failing over")
+            on_progress("failing over")
             there = fail_over(stage)
             _wait_for(time.monotonic() + scenario.after_seconds)
             if scenario.procedure is Procedure.FAIL_OVER_AND_BACK:
-                say("measuring what the failover cost")
+                on_progress("measuring what the failover cost")
                 rpo = ask(judges, judging.measure_rpo, _evidence(stage), disaster_at_ms)
-                say("failing back")
+                on_progress("failing back")
                 home = fail_back(stage, judges)
                 _wait_for(time.monotonic() + scenario.after_seconds)
     if there is None:
         _wait_for(began + scenario.seconds)
-    say("waiting for the copies")
+    on_progress("waiting for the copies")
     stage.stop_loads()
     late = late_copies(stage) if there is None or home is not None else []
     unread = [group for alias in _serving(stage, there, home) for group in unread_by_groups(stage, alias)]
     stage.stop_readers()
-    told = _recorded_gaps(stage)
+    gaps = _recorded_gaps(stage)
     stage.stop_replicator()
     is_away = there is not None and home is None
     if is_away:
@@ -163,7 +163,7 @@ def _play(stage: ScenarioStage, plan: RunPlan, judges: Path, say: Say) -> Scenar
     return replace(
         evidence,
         routes=tuple(each for each in evidence.routes if each.route.kept.cluster not in gone),
-        told=told,
+        told=gaps,
         gone=gone,
         recovery=_instants(stage, there, disaster_at_ms),
         rpo=rpo,
@@ -219,9 +219,9 @@ def _serving(stage: ScenarioStage, there: JournalFacts | None, home: JournalFact
 
 def _recorded_gaps(stage: ScenarioStage) -> Mapping[Flow, Mapping[TopicPartition, list[DeclaredGap]]]:
     """Return the gaps that the replicator has on record; Java MirrorMaker 2 keeps no record of any."""
-    told: dict[Flow, dict[TopicPartition, list[DeclaredGap]]] = {}
+    recorded: dict[Flow, dict[TopicPartition, list[DeclaredGap]]] = {}
     if stage.replicator is Replicator.MM2:
-        return told
+        return recorded
     for flow in stage.settings.enabled_flows:
         try:
             entries = list_gaps(flow, stage.settings.clusters, Choice())
@@ -231,8 +231,8 @@ def _recorded_gaps(stage: ScenarioStage) -> Mapping[Flow, Mapping[TopicPartition
         for entry in entries:
             gap = declared_gap(entry.gap, ids.get(entry.gap.source.topic, ""))
             if gap is not None:
-                told.setdefault(flow.flow, {}).setdefault(entry.gap.source, []).append(gap)
-    return told
+                recorded.setdefault(flow.flow, {}).setdefault(entry.gap.source, []).append(gap)
+    return recorded
 
 
 def _topic_ids(stage: ScenarioStage, alias: str, names: Set[str]) -> Mapping[str, str]:
@@ -249,7 +249,7 @@ def declared_gap(gap: Gap, topic_id: str) -> DeclaredGap | None:
 
     Of some the records were copied, and the target has lost them, or nobody knows what it has: no excuse.
     """
-    if gap.kind not in _SAYS_MISSING:
+    if gap.kind not in _DECLARES_MISSING:
         return None
     is_old = gap.kind in {GapKind.RECREATED, GapKind.TRUNCATED} or bool(gap.topic_id and gap.topic_id != topic_id)
     return DeclaredGap(gap.start, gap.end, is_of_old_log=is_old, is_still_there=gap.kind in _LEFT_OUT)

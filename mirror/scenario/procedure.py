@@ -1,4 +1,4 @@
-"""What is done about a disaster: the applications move to the standby, and home again, as `mirror.recovery` does it.
+"""What is done about a disaster: the applications move to the standby, and back again, as `mirror.recovery` does it.
 
 For Java MirrorMaker 2 some steps are others (`mirror.scenario.java_procedure`).
 """
@@ -69,7 +69,7 @@ def fail_over(stage: ScenarioStage) -> JournalFacts:
 
 
 def fail_back(stage: ScenarioStage, judges: Path) -> JournalFacts:
-    """Bring the old cluster back with its disks, copy both ways, and move the applications home; return what was done.
+    """Bring the old cluster back with its disks, copy both ways, and move the applications back; return what was done.
 
     Raises
     ------

@@ -204,7 +204,7 @@ def _show_end(display: Display, outcome: RunOutcome, wanted: Wanted, how: str) -
     display.end(wanted.plan.name, (outcome.verdict.value, style), (f", {how}", "dim"))
 
 
-def _perform(series: Series, wanted: Wanted, tell: Callable[[str], None]) -> RunOutcome:
+def _perform(series: Series, wanted: Wanted, on_progress: Callable[[str], None]) -> RunOutcome:
     plan, folder = wanted.plan, series.folder(wanted.plan)
     _set_aside(folder.path)
     argv = [sys.executable, "-m", "mirror.scenario.perform", str(wanted.file), plan.replicator.value, str(plan.seed)]
@@ -213,15 +213,15 @@ def _perform(series: Series, wanted: Wanted, tell: Callable[[str], None]) -> Run
         argv = [*PRIVATE_MOUNTS, *argv]
     name = f"run-{plan.name}"
     process = processes.start(series.logs, name, argv, owner_pid=os.getpid())
-    said = ""
+    shown = ""
 
     def is_over() -> bool:
-        nonlocal said
+        nonlocal shown
         alive = process.is_alive()
         latest = process.log_tail(1)
-        if latest != said:
-            said = latest
-            tell(latest)
+        if latest != shown:
+            shown = latest
+            on_progress(latest)
         return not alive
 
     try:

@@ -75,7 +75,7 @@ def _line(scenario: str, replicator: Replicator, runs: Sequence[RunOutcome]) -> 
     judged = [run for run in runs if run.verdict is not Verdict.UNKNOWN]
     figures = [run.figures for run in judged]
     names = sorted({name for each in figures for name in each.anomalies.get(Judged.COPY, {})})
-    said = [each.forecast for each in figures if each.forecast is not None]
+    forecasts = [each.forecast for each in figures if each.forecast is not None]
     torn = [each.torn_transactions for each in figures if each.torn_transactions is not None]
     return Line(
         scenario=scenario,
@@ -91,8 +91,8 @@ def _line(scenario: str, replicator: Replicator, runs: Sequence[RunOutcome]) -> 
         torn=sum(torn) if torn else None,
         redelivered=spread(each.redelivered for each in figures if each.groups),
         skipped=spread(each.skipped for each in figures if each.groups),
-        forecast_redelivered=spread(each.read_again for each in said),
-        forecast_skipped=spread(each.skipped for each in said),
+        forecast_redelivered=spread(each.read_again for each in forecasts),
+        forecast_skipped=spread(each.skipped for each in forecasts),
         rpo_seconds=spread(each.rpo_seconds for each in figures),
         rpo_records=spread(each.rpo_records for each in figures),
         rto_seconds=spread(each.rto_seconds for each in figures),

@@ -295,7 +295,7 @@ def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west:
     )
     code, said = site.command("failback", *back, "--yes", "--json")
     refusal = " ".join(said.split())
-    assert (code, "nobody copies that home" in refusal, f"{copies[0]} from offset" in refusal) == (2, True, True), said
+    assert (code, "nobody copies that back" in refusal, f"{copies[0]} from " in refusal) == (2, True, True), said
     assert site.at_work() == {"west"}
     code, told = site.command("failback", *back, "--leave-behind", "--yes", "--json")
     assert code == 0, told

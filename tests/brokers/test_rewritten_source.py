@@ -99,7 +99,7 @@ def test_a_source_whose_older_disk_was_put_back_and_that_was_written_to_since_is
         assert (cluster.cluster_id, cluster.offsets([source], "latest")[source]) == (source_id, 170)
     refusal = refusal_of(settings) or ""
     assert f"{source}: it has other records than were copied from offset 100 on" in refusal
-    assert "there is no way home to it" in refusal
+    assert "no failback to it is possible" in refusal
 
 
 def test_a_topic_that_was_created_anew_on_the_source_is_no_way_home(

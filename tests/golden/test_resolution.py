@@ -12,10 +12,10 @@ from mirror.config.connector_keys import Connector
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import PropertiesFile, read
-from mirror.config.resolving import flow_settings, load, resolve
-from mirror.config.settings import EngineSettings, FlowSettings
+from mirror.config.resolving import engine_settings, flow_settings, load, resolve
+from mirror.config.settings import FlowSettings
 from mirror.model.flow import Flow
-from mirror.model.topics import Generation, replicates
+from mirror.model.topics import replicates
 from tests.golden.facts import entries
 
 ENTRIES = entries("resolution.json", lambda entry: entry["file"])
@@ -24,7 +24,7 @@ CONNECTORS = {
     "checkpoint_connector": Connector.CHECKPOINT,
     "heartbeat_connector": Connector.HEARTBEAT,
 }
-AS_4_3 = EngineSettings(generation=Generation.V4_3)
+AS_4_3 = engine_settings(MirrorMakerConfig.of(PropertiesFile.of({"clusters": "a", "mirror.compatibility": "4.3"})))
 
 
 def test_every_part_of_every_entry_is_looked_at() -> None:

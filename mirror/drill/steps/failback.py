@@ -136,7 +136,7 @@ def home(stage: DrillStage) -> JournalFacts:
 
 
 def groups_home_table(stage: DrillStage) -> pd.DataFrame:
-    """Return where every group goes on at home, a row for each position."""
+    """Return where every group goes on on the old cluster, a row for each position."""
     rows = [dict(each) for each in home(stage).group_rows if each["topic"] in home_topics(stage)]
     return pd.DataFrame(rows).convert_dtypes()
 
@@ -209,7 +209,7 @@ def judge_everything(stage: DrillStage) -> Settlement:
 
 
 def group_moves(stage: DrillStage) -> list[GroupMove]:
-    """Return where groups went on, as the journals of the procedure say: at the failover, and home."""
+    """Return where groups went on, as the journals of the procedure say: at the failover, and at the failback."""
     allowed = read_settings(stage.run).parameters["rpo_objective_seconds"]
     known_by_ms = event(stage, Event.FAULT_INJECTED).at_ms - round(1000 * float(allowed))
     return [*there(stage).group_moves(known_by_ms), *home(stage).group_moves()]
@@ -282,7 +282,7 @@ def conclude(
 
 
 def home_topics(stage: DrillStage) -> list[str]:
-    """Return what the groups read on the old cluster: its own topics, and what came home from the standby."""
+    """Return what the groups read on the old cluster: its own topics, and what came back from the standby."""
     return [*stage.topics, *(stage.remote(topic, stage.reverse) for topic in stage.topics)]
 
 
@@ -290,9 +290,9 @@ _NOTES = {
     Fate.MIRRORED: "on the standby before the fault",
     Fate.RECOVERED: "stranded on the old cluster, listed, and mirrored after its return",
     Fate.LISTED: "stranded on the old cluster, and on the list",
-    Fate.WRITTEN_ON_STANDBY: "written on the standby, and brought home",
+    Fate.WRITTEN_ON_STANDBY: "written on the standby, and brought back",
     Fate.WRITTEN_AFTER_RETURN: "written on the old cluster, active again",
-    Fate.NOT_RETURNED: "written on the standby, and not brought home",
+    Fate.NOT_RETURNED: "written on the standby, and not brought back",
     Fate.STRANDED: "on the old cluster only, and on no list",
     Fate.MISSING: "in no log",
 }

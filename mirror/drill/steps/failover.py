@@ -115,7 +115,7 @@ def applications_after(stage: DrillStage, *, rate: float, value_bytes: int, seed
 
 
 def request(stage: DrillStage, applications: LabApplications) -> Request:
-    """Return what is asked of the procedure, there and home."""
+    """Return what is asked of the procedure, there and back."""
 
     def verify(flow: FlowSettings) -> Equivalence:
         return verification.compare(stage, flow.flow)
@@ -258,7 +258,7 @@ def conclude(
 ) -> None:
     """Write the outcome: both objectives met, and what is on the standby is there once, unchanged, in order.
 
-    What nobody could tell the procedure is told beside it: the ledger knows.
+    What nobody could tell the procedure is reported beside it: the ledger knows.
     """
     phases.require_no_failure()
     objectives = Objectives(rpo_seconds=rpo_seconds, rto_seconds=rto_seconds)

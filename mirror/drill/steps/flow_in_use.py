@@ -46,7 +46,7 @@ class FlowInUse:
     makes_anew
         whether a failback may delete topics of the old cluster, and have them made anew.
     leaves_behind
-        whether what others have written into copies may stay on the standby when a failback leads home.
+        whether what others have written into copies may stay on the standby when a failback leads back.
     """
 
     run: RunDirectory
@@ -117,12 +117,12 @@ class FlowInUse:
     def request(self, directory: str) -> Request:
         """Return what the procedure is asked for; its own run is kept in ``directory`` of this one."""
         where = self.run.path / directory
-        said = confirmations.given(self.run)
+        given = confirmations.given(self.run)
         return Request(
             *(self.settings, self.chosen, self.groups, where, self._applications, _quietly),
             makes_anew=self.makes_anew,
             leaves_behind=self.leaves_behind,
-            words=said,
+            words=given,
         )
 
     def confirm(self, consequence: str) -> None:

@@ -40,7 +40,7 @@ class Analysed:
     """A history that was gone through, with the objective that it is measured by."""
 
     found: Findings
-    told: tuple[str, ...]
+    remarks: tuple[str, ...]
     rpo_seconds: float
 
     @cached_property
@@ -70,7 +70,7 @@ def analyse(history: str, flow: str, hours: float, step_seconds: float, rpo_seco
 
 def overview(analysed: Analysed) -> Sentences:
     """Say what the history holds, what it comes to, and what of it could not be read."""
-    return Sentences(" ".join((*summary(analysed.found, analysed.rpo_seconds), *analysed.told)))
+    return Sentences(" ".join((*summary(analysed.found, analysed.rpo_seconds), *analysed.remarks)))
 
 
 def lag(analysed: Analysed) -> RunFigure:

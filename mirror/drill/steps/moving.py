@@ -131,7 +131,7 @@ def planned_groups(procedure: Procedure) -> pd.DataFrame:
 
 
 def carry_out(used: FlowInUse, procedure: Procedure) -> Carried:
-    """Ask for the word, then carry the procedure out; each step is told as it ends.
+    """Ask for the word, then carry the procedure out; each step is reported as it ends.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def carry_out(used: FlowInUse, procedure: Procedure) -> Carried:
     used.confirm(moves + procedure.deletion)
     facts = {"procedure": procedure.procedure, "run_directory": procedure.run.directory.path.name}
     used.run.journal.append(Event.ACTION, step=used.step, facts=facts)
-    return Carried(procedure.carry_out(_tell))
+    return Carried(procedure.carry_out(_print_step))
 
 
 def steps_table(carried: Carried) -> pd.DataFrame:
@@ -200,7 +200,7 @@ def _facts(procedure: Procedure) -> Factual:
     }
 
 
-def _tell(step: StepResult) -> None:
+def _print_step(step: StepResult) -> None:
     time = "proven" if step.was_proven else f"{step.seconds:.1f} s"
     message = f"{step.result.verdict:>8}  {step.name} ({time}): {step.result.detail}"
     # Jupyter breaks longer lines in the middle of words.
@@ -224,7 +224,7 @@ def _fail_over_first(used: FlowInUse, stage: DrillStage) -> str:
     before = done(stage, Event.ACTION, used.step)
     if before is None or before.facts.get("practice") == "begun":
         stage.run.journal.append(Event.ACTION, step=used.step, facts={"practice": "begun"})
-        carried = Carried(plan_failover(used.request(_PRACTICE_FAILOVER), Mode.PLANNED).carry_out(_tell))
+        carried = Carried(plan_failover(used.request(_PRACTICE_FAILOVER), Mode.PLANNED).carry_out(_print_step))
         if carried.verdict is not Verdict.PASS:
             reasons = tuple(each.result.detail for each in carried.steps if each.result.verdict is not Verdict.PASS)
             used.conclude(Outcome(used.step, carried.verdict, {}, ("the practice was not failed over", *reasons)))

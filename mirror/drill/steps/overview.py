@@ -31,8 +31,8 @@ def practice_run(runbooks: str = "") -> Sentences:
     held = holder.held(_folder(runbooks).absolute().parent / "runs")
     if not held:
         return Sentences("No practice run is under way; the first notebook of a runbook begins one.")
-    told = [_ending(run) for run in held]
-    return Sentences("\n".join(told), "<br>".join(map(escape, told)))
+    lines = [_ending(run) for run in held]
+    return Sentences("\n".join(lines), "<br>".join(map(escape, lines)))
 
 
 def _folder(runbooks: str) -> Path:

@@ -33,7 +33,7 @@ def conclude(used: FlowInUse, found: Readiness) -> None:
         f"{each.impact}{'' if each.is_looked_at else '?'}: {each.where}: {each.what}; to mend: {each.mend}"
         for each in summed_up(found.differences)
     ]
-    told = (found.closing(), *(against if found.verdict is not Verdict.PASS else ()))
+    reasons = (found.closing(), *(against if found.verdict is not Verdict.PASS else ()))
     if used.practice is not None and found.verdict is Verdict.PASS:
         practice.end(used.practice)
     facts: Factual = {
@@ -44,4 +44,4 @@ def conclude(used: FlowInUse, found: Readiness) -> None:
         "would_read_again": found.read_again,
         "differences": [each.as_json() for each in found.differences],
     }
-    used.conclude(Outcome(STEP, found.verdict, facts, told))
+    used.conclude(Outcome(STEP, found.verdict, facts, reasons))

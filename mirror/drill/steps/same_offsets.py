@@ -126,8 +126,8 @@ def prepare(partitions: int, head: int, tail: int, *, unchanged_names: bool) -> 
 def settings_lines(shown: Shown) -> Sentences:
     """Return what the properties file says beside addresses and replication factors."""
     lines = shown.file.read_text("utf-8").splitlines()
-    told = [each for each in lines if "factor" not in each and "bootstrap" not in each]
-    return Sentences("\n".join(told), "<br>".join(map(escape, told)))
+    kept = [each for each in lines if "factor" not in each and "bootstrap" not in each]
+    return Sentences("\n".join(kept), "<br>".join(map(escape, kept)))
 
 
 def cost(shown: Shown) -> pd.DataFrame:
@@ -138,8 +138,8 @@ def cost(shown: Shown) -> pd.DataFrame:
 def rights(shown: Shown) -> Sentences:
     """Return the rights that `mirror plan` says are needed."""
     notes = plan_flow(shown.flow, shown.settings.clusters).notes
-    told = [note for note in notes if note.startswith("needed on") or "many markers" in note]
-    return Sentences("\n".join(told), "<br>".join(map(escape, told)))
+    kept = [note for note in notes if note.startswith("needed on") or "many markers" in note]
+    return Sentences("\n".join(kept), "<br>".join(map(escape, kept)))
 
 
 def read_some(shown: Shown, records: int) -> pd.DataFrame:

@@ -26,7 +26,7 @@ clusters = {active}, {standby}
 {active}.bootstrap.servers = {active_servers}
 {standby}.bootstrap.servers = {standby_servers}
 
-# Both ways: records written on the standby after a failover come home by the second flow.
+# Both ways: records written on the standby after a failover come back by the second flow.
 {active}->{standby}.enabled = true
 {standby}->{active}.enabled = true
 topics = .*

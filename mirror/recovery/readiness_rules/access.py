@@ -65,7 +65,7 @@ def rights_missing(facts: Facts) -> Iterator[Difference]:
     # A fence of the source says nothing of what its applications need.
     now, then = _check(source, [each for each in here if not each.is_fence]), _check(target, there)
     mirrors = _mirrors(facts)
-    told: set[tuple[str, str, Operation, Resource, tuple[str, ...]]] = set()
+    named: set[tuple[str, str, Operation, Resource, tuple[str, ...]]] = set()
     for acl in sorted(here):
         if acl.permission is Permission.DENY or acl.principal in mirrors:
             continue
@@ -74,8 +74,8 @@ def rights_missing(facts: Facts) -> Iterator[Difference]:
                 each for each in names if not then.allows(acl.principal, acl.host, operation, acl.resource, each)
             )
             key = acl.principal, acl.host, operation, acl.resource, missing
-            if missing and key not in told:
-                told.add(key)
+            if missing and key not in named:
+                named.add(key)
                 yield _right_missing(target, acl, operation, missing)
 
 

@@ -17,8 +17,8 @@ from mirror.recovery.readiness_rules import mends
 # From this share of its retention on, an uncopied record is near its deletion.
 _NEAR = 0.5
 _COPYING = ("RUNNING", "DEGRADED", "PAUSED")
-_TOLD_AS_MOVED = ("failed over: ", "a failover is under way", "a failback is under way")
-_TOLD_BY_OTHERS = " is stopped: ", " in the copy: ", "the oldest unmirrored record of "
+_REPORTED_AS_MOVED = ("failed over: ", "a failover is under way", "a failback is under way")
+_REPORTED_BY_OTHERS = " is stopped: ", " in the copy: ", "the oldest unmirrored record of "
 
 
 def target_away(facts: Facts) -> Iterator[Difference]:
@@ -84,7 +84,7 @@ def partitions_stopped(facts: Facts) -> Iterator[Difference]:
 
 
 def moved(facts: Facts) -> Iterator[Difference]:
-    """A run of the procedure that is on record refuses the next one, and one that is done is led home first."""
+    """A run of the procedure that is on record refuses the next one, and one that is done is failed back first."""
     for each in seen(facts.status).failovers:
         is_done = each.phase is Phase.DONE
         yield Difference(
@@ -120,7 +120,7 @@ def flow_troubled(facts: Facts) -> Iterator[Difference]:
     status = seen(facts.status)
     if status.state == "DEGRADED":
         for reason in status.reasons:
-            if not any(each in reason for each in _TOLD_BY_OTHERS) and not reason.startswith(_TOLD_AS_MOVED):
+            if not any(each in reason for each in _REPORTED_BY_OTHERS) and not reason.startswith(_REPORTED_AS_MOVED):
                 what = f"the engine complains: {reason}"
                 yield Difference(Impact.DEGRADES, what, facts.flow, None, None, f"mirror status {facts.file}")
 
@@ -145,7 +145,7 @@ def not_begun(facts: Facts) -> Iterator[Difference]:
     """A partition with records of which no position is on record: none of them is known to be copied."""
     source, status, logs = seen(facts.source), seen(facts.status), seen(facts.ends)
     known = {TopicPartition(each.topic, each.partition) for each in status.partitions}
-    # Of a flow that has never run that is told once. Begun at the end, a partition may have no position yet.
+    # Of a flow that has never run that is reported once. Begun at the end, a partition may have no position yet.
     if not has_run(facts) or facts.settings.auto_offset_reset == "latest":
         return
     for topic in facts.copies:
@@ -176,8 +176,8 @@ def near_deletion(facts: Facts) -> Iterator[Difference]:
                 f"begins at {start}",
                 f"copied up to {each.upstream_next}",
             )
-        elif told := _deleted_soon(each, source.configs.get(each.topic, {}), logs):
-            yield _cliff(facts, each, "records that are not copied are near their deletion on the source", *told)
+        elif soon := _deleted_soon(each, source.configs.get(each.topic, {}), logs):
+            yield _cliff(facts, each, "records that are not copied are near their deletion on the source", *soon)
 
 
 def gaps_open(facts: Facts) -> Iterator[Difference]:
@@ -322,7 +322,7 @@ def _without_position(facts: Facts, sources: Iterable[TopicPartition]) -> list[T
 
 
 def _way_home(facts: Facts) -> str:
-    return f"{mends.mirror(facts, 'failback')} leads the applications home, and ends the cut"
+    return f"{mends.mirror(facts, 'failback')} moves the applications back, and ends the cut"
 
 
 def _named(each: PartitionStatus) -> str:

@@ -101,14 +101,14 @@ def unclear_groups(facts: Facts) -> Iterator[Difference]:
     translated = {(each.group, TopicPartition(each.topic, each.partition)) for each in moves.positions}
     lacking = [each for each in moves.untranslated if (each.group, each.partition) not in translated]
     unclear = [each for each in moves.decisions if each.action is GroupAction.SKIP_UNKNOWN]
-    told = [(each.group, each.reason) for each in lacking] + [(each.group, each.reason) for each in unclear]
-    if told:
-        names = sorted({group for group, _ in told})
+    reasons = [(each.group, each.reason) for each in lacking] + [(each.group, each.reason) for each in unclear]
+    if reasons:
+        names = sorted({group for group, _ in reasons})
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         raise NotLookedAt(
             NotSeen(
                 f"the positions of {counted(len(names), 'group')}",
-                told[0][1],
+                reasons[0][1],
                 ", ".join(names[:3]) + more,
                 "grant Describe on these groups and on the topics they read, on both clusters",
             )
@@ -161,7 +161,7 @@ def further_on_the_target(facts: Facts) -> Iterator[Difference]:
     """A group that stands on the target beyond what it has read: positions never go back, so it would pass the rest."""
     checkpoints = seen(facts.groups.checkpoints)
     for each, present in further_on(seen(facts.groups.moves)):
-        # Of a group at work these are newer than what the source has told: the flow has just put it there.
+        # Of a group at work these are newer than what the source has reported: the flow has just put it there.
         known = checkpoints.get((each.group, each.partition))
         if known is not None and known.downstream >= present.position:
             continue

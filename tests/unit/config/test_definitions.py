@@ -89,6 +89,12 @@ def test_a_required_key_must_be_given() -> None:
         CONNECTORS[Connector.SOURCE]["source.cluster.alias"].value({})
 
 
+def test_every_key_of_the_engine_s_own_has_a_field() -> None:
+    # These two tell together whether, and of which topics, copies have the source's offsets.
+    together = {"mirror.offsets", "mirror.offsets.topics"}
+    assert {name for name, key in ENGINE.items() if not key.field} == together
+
+
 def test_the_engine_s_defaults_are_allowed_values() -> None:
     for key in ENGINE.values():
         written = ", ".join(key.default) if key.type is Type.LIST else str(key.default)

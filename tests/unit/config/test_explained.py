@@ -93,7 +93,7 @@ def test_a_key_of_the_engines_own_says_what_it_means(key: str) -> None:
 
 def test_no_key_that_kafka_knows_is_unknown_here() -> None:
     """Whatever a connector, a worker or a client reads has an effect, or a reason for none."""
-    flow = {f"a->b.{name}" for name in connector_keys.CONNECTOR_KEYS | engine_keys.ENGINE_OF_A_FLOW}
+    flow = {f"a->b.{name}" for name in connector_keys.CONNECTOR_KEYS | engine_keys.ENGINE_OF_A_FLOW.keys()}
     clients = {
         f"{scope}.{kind}.{name}"
         for scope in ("a", "b", "a->b", "a->b.source", "a->b.target")

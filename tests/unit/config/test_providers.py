@@ -10,8 +10,7 @@ from mirror.config.connector_keys import Connector
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import PropertiesFile
-from mirror.config.resolving import flow_settings
-from mirror.config.settings import EngineSettings
+from mirror.config.resolving import engine_settings, flow_settings
 from mirror.model.flow import Flow
 
 A_TO_B = Flow("A", "B")
@@ -60,7 +59,7 @@ def test_connector_settings_keep_their_placeholders_until_they_are_used(secrets:
     value = f"${{file:{secrets}/file.properties:interval}}"
     given = config({"refresh.topics.interval.seconds": value})
     assert given.connector(A_TO_B, Connector.SOURCE)["refresh.topics.interval.seconds"] == value
-    assert flow_settings(given, A_TO_B, EngineSettings()).refresh_topics_interval_seconds == 7
+    assert flow_settings(given, A_TO_B, engine_settings(given)).refresh_topics_interval_seconds == 7
 
 
 def test_a_switch_of_a_flow_may_be_a_placeholder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,9 +72,9 @@ def test_a_blank_after_the_comma_hides_a_provider_from_connectors_alone(monkeypa
     monkeypatch.setenv("LAG", "5")
     given = config({"offset.lag.max": "${env:LAG}", "B.x": "${env:LAG}"}, providers="file, env")
     assert given.worker(A_TO_B)["x"] == "5"
-    assert flow_settings(given, A_TO_B, EngineSettings()).offset_lag_max == 5
+    assert flow_settings(given, A_TO_B, engine_settings(given)).offset_lag_max == 5
     with pytest.raises(ConfigError, match="not a number"):
-        flow_settings(given, A_TO_B, EngineSettings(), inside_worker=False)
+        flow_settings(given, A_TO_B, engine_settings(given), inside_worker=False)
 
 
 def test_only_allowed_paths_are_read(secrets: Path, tmp_path: Path) -> None:

@@ -409,7 +409,7 @@ def test_the_way_home_is_told_beside_the_failover_that_it_undoes(moved: Moved) -
     home = FailoverEntry("home", "failback", Phase.RETURNING, "runs/one/failback on host", 9_000)
     _, second = moved.look(DONE, home).reasons
     assert second == (
-        "a failback is under way, from west home to east (failback, 1970-01-01T00:00:09Z, runs/one/failback on host)"
+        "a failback is under way, from west back to east (failback, 1970-01-01T00:00:09Z, runs/one/failback on host)"
     )
 
 

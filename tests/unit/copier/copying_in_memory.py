@@ -81,10 +81,10 @@ class Driver(EpochChannelListener):
         if not self._may_write:
             raise ConnectionFailed("nothing is written")
 
-    def tell(self, troubles: Any, going_on: Any = frozenset()) -> None:
+    def report_troubles(self, troubles: Any, going_on: Any = frozenset()) -> None:
         self.told.append((dict(troubles), set(going_on)))
 
-    def tell_copied(self, news: CopiedNews) -> None:
+    def report_copied(self, news: CopiedNews) -> None:
         self.copied += [news] if news else []
 
     def troubles(self, source: TopicPartition = ORDERS) -> list[str]:
@@ -161,7 +161,7 @@ class Copying:
         return self.west[TopicPartition(STATE, 0)]
 
     def work(
-        self, seconds: float = 1.0, *, commit_seconds: float = 0.1, heard: bool = True, tells_copied: bool = False
+        self, seconds: float = 1.0, *, commit_seconds: float = 0.1, heard: bool = True, reports_copied: bool = False
     ) -> TaskWork:
         """What a task is told for an epoch."""
         partitions = tuple(
@@ -180,7 +180,7 @@ class Copying:
             for source, target in self.pairs.items()
         )
         epoch_channel = ("driver", 1) if heard else None
-        return TaskWork((self.flow,), partitions, seconds, commit_seconds, epoch_channel, tells_copied)
+        return TaskWork((self.flow,), partitions, seconds, commit_seconds, epoch_channel, reports_copied)
 
     def epoch(self, seconds: float = 1.0, **more: Any) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while; return what became of each partition."""

@@ -97,10 +97,10 @@ def test_what_is_wrong_is_told_while_an_epoch_runs_and_only_what_has_changed_of_
         closing(EpochChannelListener(epoch_channel.address)) as listener,
     ):
         first, second = ((Flow("east", "west"), TopicPartition("orders\n", number)) for number in range(2))
-        listener.tell({first: "no leader", second: "too few replicas"})
+        listener.report_troubles({first: "no leader", second: "too few replicas"})
         wait_until(lambda: len(told) == 1, "the first news", timeout_seconds=5)
-        listener.tell({first: "no leader", second: "too few replicas"})
-        listener.tell({second: "no leader"})
+        listener.report_troubles({first: "no leader", second: "too few replicas"})
+        listener.report_troubles({second: "no leader"})
         wait_until(lambda: len(told) == 2, "the second news", timeout_seconds=5)
         assert told == [{first: "no leader", second: "too few replicas"}, {first: None, second: "no leader"}]
 
@@ -113,9 +113,9 @@ def test_how_much_is_copied_is_told_while_an_epoch_runs() -> None:
     ):
         where = Flow("east", "west"), TopicPartition("orders\n", 3)
         news = {where: Copied(7, 70, Ages(2, 30.0, 10.0, 20.0, 10.0), Ages(), Waiting(1_000, 10.5))}
-        listener.tell_copied(news)
-        listener.tell_copied({})
-        listener.tell({where: "no leader"})
+        listener.report_copied(news)
+        listener.report_copied({})
+        listener.report_troubles({where: "no leader"})
         wait_until(lambda: told, "the news", timeout_seconds=5)
         assert told == [news]
 
@@ -128,10 +128,10 @@ def test_that_a_trouble_of_the_epoch_before_is_over_is_told_once_while_this_one_
         closing(EpochChannelListener(epoch_channel.address)) as listener,
     ):
         first, second = ((Flow("east", "west"), TopicPartition("orders", number)) for number in range(2))
-        listener.tell({second: "no leader"}, {first})
+        listener.report_troubles({second: "no leader"}, {first})
         wait_until(lambda: len(told) == 1, "the first news", timeout_seconds=5)
-        listener.tell({second: "no leader"}, {first})
-        listener.tell({first: "no leader"}, {first, second})
+        listener.report_troubles({second: "no leader"}, {first})
+        listener.report_troubles({first: "no leader"}, {first, second})
         wait_until(lambda: len(told) == 2, "the second news", timeout_seconds=5)
         assert told == [{first: None, second: "no leader"}, {first: "no leader", second: None}]
 
@@ -139,10 +139,10 @@ def test_that_a_trouble_of_the_epoch_before_is_over_is_told_once_while_this_one_
 def test_what_a_task_says_is_heard_and_it_knows_when_that_has_gone_out() -> None:
     said: list[tuple[int, str]] = []
     with (
-        EpochChannel("127.0.0.1", told=lambda level, text: said.append((level, text))) as epoch_channel,
+        EpochChannel("127.0.0.1", log=lambda level, text: said.append((level, text))) as epoch_channel,
         closing(EpochChannelListener(epoch_channel.address)) as listener,
     ):
-        listener.say(30, "orders-3 \n is small")
+        listener.log(30, "orders-3 \n is small")
         wait_until(lambda: listener.has_sent_all, "it to be said", timeout_seconds=5)
         wait_until(lambda: said, "it to be heard", timeout_seconds=5)
         assert not epoch_channel.ending.is_set()
@@ -174,7 +174,7 @@ def test_who_ends_the_epoch_waits_for_nobody_even_if_the_channel_is_busy() -> No
         EpochChannel("127.0.0.1", take_in) as epoch_channel,
         closing(EpochChannelListener(epoch_channel.address)) as listener,
     ):
-        listener.tell({(Flow("east", "west"), TopicPartition("orders", 0)): "no leader"})
+        listener.report_troubles({(Flow("east", "west"), TopicPartition("orders", 0)): "no leader"})
         wait_until(is_told.is_set, "the epoch channel to be busy", timeout_seconds=5)
 
         def end_epoch() -> None:

@@ -464,7 +464,7 @@ def followed(
     """Follow the target from its start, where the first record of the source is looked for."""
     anchor = Anchor(Pair(world.source[0].offset, 0), False, 0, marks or {})
     tell = told.append if told is not None else lambda _: None
-    return match(world.log(), world.prints(), anchor, position, is_ours=is_ours, is_shared=True, tell=tell)
+    return match(world.log(), world.prints(), anchor, position, is_ours=is_ours, is_shared=True, on_progress=tell)
 
 
 def copied(source: Sequence[Record], *lives: tuple[int, int]) -> World:

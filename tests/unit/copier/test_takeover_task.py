@@ -51,6 +51,6 @@ def test_why_a_partition_is_refused_bears_the_term(written: list[NewRecord]) -> 
 def test_how_far_the_match_is_bears_the_term(written: list[NewRecord]) -> None:
     work = PartitionWork(EAST_WEST, ORDERS, TopicPartition("east.orders", 0), "", None, Mm2Trace(20))
     progress = takeover_task._Progress(flow_work(term=17, epoch=3), work, always)
-    progress._tell_at = 0.0
+    progress._next_at = 0.0
     progress.seen(5, 10)
     assert [(term_of(headers), epoch_of(headers)) for _, _, headers, _ in written] == [(17, 3)]

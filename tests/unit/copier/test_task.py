@@ -231,7 +231,7 @@ def test_how_much_is_copied_is_told_once_a_second_if_the_driver_asks_for_that(co
     copying.begin()
     copying.world.after(0.5, partial(copying.source().write, b"1", b"2"))
     copying.world.after(2.5, partial(copying.source().write, b"3"))
-    result = copying.epoch(5.0, tells_copied=True)[ORDERS]
+    result = copying.epoch(5.0, reports_copied=True)[ORDERS]
     told = [news[EAST_WEST, ORDERS] for news in copying.driver.copied]
     assert [each.records for each in told] == [2, 3]
     assert (told[-1].bytes, told[-1].waiting) == (result.bytes, None)

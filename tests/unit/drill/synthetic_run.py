@@ -288,7 +288,7 @@ class SyntheticRun:
         account = Failback(
             account=(
                 AccountClass("mirrored to west before the fault", 75_400 - lost),
-                AccountClass("stranded on east, brought home", stranded, "listed, compared, replayed in order"),
+                AccountClass("stranded on east, brought back", stranded, "listed, compared, replayed in order"),
                 AccountClass("written on west after the failover, mirrored back", 20_586),
             ),
             acked_records=75_400 + stranded + 20_586,

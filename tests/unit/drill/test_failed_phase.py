@@ -46,7 +46,7 @@ def test_a_cell_behind_a_failed_one_is_refused_for_the_same_reason(tmp_path: Pat
         against=(),
         procedure=FAILOVER,
         run=run,
-        under_way=lambda: UnderWay(run, steps, goes_back=False, told=lambda _: None),
+        under_way=lambda: UnderWay(run, steps, goes_back=False, on_result=lambda _: None),
     )
     stage = StandInStage(SimpleNamespace(journal=Journal(tmp_path / "journal.jsonl"), path=tmp_path))
     phases = Phases(stage, "failover", None, procedure)  # type: ignore[arg-type]

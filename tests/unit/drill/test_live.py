@@ -12,7 +12,7 @@ from mirror.drill import live
 from mirror.drill.live import WaitingLine, answer_of, show_waits, shown
 from mirror.drill.unattended import UNATTENDED_VARIABLE
 from mirror.lab.service_times import Service
-from mirror.waiting import Counted, Tell, WaitTimeout, wait_until, watched
+from mirror.waiting import Counted, OnLook, WaitTimeout, wait_until, watched
 
 
 class Screen:
@@ -47,7 +47,7 @@ def test_a_wait_tells_what_each_look_saw() -> None:
     told: list[object] = []
 
     @contextmanager
-    def watcher(what: str) -> Iterator[Tell]:
+    def watcher(what: str) -> Iterator[OnLook]:
         told.append(what)
         yield told.append
         told.append("over")
@@ -64,7 +64,7 @@ def test_a_wait_that_is_given_up_is_over_too() -> None:
     told: list[object] = []
 
     @contextmanager
-    def watcher(what: str) -> Iterator[Tell]:
+    def watcher(what: str) -> Iterator[OnLook]:
         try:
             yield told.append
         finally:

@@ -91,7 +91,7 @@ def test_the_step_is_the_procedure_whose_run_is_kept_and_sealed_in_the_run(step:
 def test_what_a_step_says_breaks_between_words(capsys: pytest.CaptureFixture[str]) -> None:
     """Jupyter breaks lines that are too long wherever they end."""
     words = " ".join(f"orders-{number}" for number in range(40))
-    moving._tell(StepResult("fence", Result(Verdict.PASS, words), 3.4))
+    moving._print_step(StepResult("fence", Result(Verdict.PASS, words), 3.4))
     first, *others = capsys.readouterr().out.splitlines()
     assert first.startswith("    PASS  fence (3.4 s): orders-0 ")
     assert max(map(len, (first, *others))) <= 100

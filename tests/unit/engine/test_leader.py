@@ -18,7 +18,7 @@ from typing import Any, cast
 import pytest
 
 from mirror.clock import steady_seconds
-from mirror.control.tick import MOST_TOLD, NotLeading
+from mirror.control.tick import MOST_NAMED, NotLeading
 from mirror.copier.epoch_channel import EpochChannel, EpochChannelListener
 from mirror.copier.epochs import Epochs
 from mirror.copier.work import PartitionResult
@@ -63,7 +63,7 @@ class Electing:
         self.pause_report = None
         self.settings: Mapping[str, str] = {}
 
-    def say(self, record: StateRecord) -> None:
+    def publish(self, record: StateRecord) -> None:
         self.said.append(record)
 
     def round(self, _: object) -> bool:
@@ -374,13 +374,13 @@ def test_a_report_says_starting_until_an_epoch_has_reported_or_something_is_wron
 def test_a_report_says_which_partitions_are_stopped_as_far_as_its_reasons_name_them() -> None:
     leader, runtime, _ = leading(1)
     a_round(leader)
-    for number in range(2 * MOST_TOLD):
+    for number in range(2 * MOST_NAMED):
         source = TopicPartition("orders", number)
         runtime.take_result(PartitionResult(runtime.settings.flow, source, None, stopped=f"poison at {number}"))
     report = leader._report()
-    assert report.stopped == {TopicPartition("orders", number): f"poison at {number}" for number in range(MOST_TOLD)}
+    assert report.stopped == {TopicPartition("orders", number): f"poison at {number}" for number in range(MOST_NAMED)}
     told = [stopped_reason(source, why) for source, why in report.stopped.items()]
-    assert list(report.reasons[:MOST_TOLD]) == told
+    assert list(report.reasons[:MOST_NAMED]) == told
 
 
 def test_a_file_that_has_changed_is_told_apart_from_those_of_the_other_engines() -> None:

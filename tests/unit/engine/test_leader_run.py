@@ -102,7 +102,7 @@ class World:
         assert self.runtime.lease.left < 0, "nothing more is written"
         self.released.append((report, is_settled))
 
-    def say(self, record: object) -> None:
+    def publish(self, record: object) -> None:
         """What is said of the pause is not looked at here."""
 
     def close(self) -> None:

@@ -182,7 +182,7 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
     said: list[StateRecord] = []
     renewed_with: list[Pauses] = []
 
-    def say(record: StateRecord) -> None:
+    def publish(record: StateRecord) -> None:
         said.append(record)
         state.apply(*record)
         election.pause_report = state.pause_report
@@ -197,7 +197,7 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
         former_seconds=0.0,
         differs_in=(),
         round=lambda _: True,
-        say=say,
+        publish=publish,
         pause_report=None,
     )
     lease = SimpleNamespace(renew=lambda _: renewed_with.append(runtime.pauses), left=1.0)

@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import pytest
 
-from mirror.config.settings import ClusterSettings, EngineSettings
+from mirror.config.engine_keys import ENGINE
+from mirror.config.settings import ClusterSettings
 from mirror.control.tick import TickReport
 from mirror.copier import epoch_channel, loop
 from mirror.engine import flow_control, run
@@ -28,7 +29,7 @@ from mirror.model.state_values import pause_record
 from tests.unit.control.builders import flow_settings
 from tests.unit.engine.elections import REPORT, Topic, in_place, report
 
-TIMEOUT = EngineSettings().leader_timeout_seconds
+TIMEOUT = ENGINE["mirror.leader.timeout.seconds"].default
 
 
 class Rested(threading.Event):

@@ -577,7 +577,7 @@ def test_what_is_copied_is_counted_over_epochs_also_those_that_are_lost(
     class Told(NoSpark):
         def run(self, works: Sequence[TaskWork]) -> list[TaskResult]:
             (work,) = works
-            assert work.tells_copied
+            assert work.reports_copied
             engine._take_copied({(flow, source): Copied(4, 40)})
             records = next(epochs)
             if records is None:
@@ -588,8 +588,8 @@ def test_what_is_copied_is_counted_over_epochs_also_those_that_are_lost(
 
     monkeypatch.setattr(module, "Epochs", Told)
     monkeypatch.setattr(module, "_BACKOFF_SECONDS", 0.0)
-    engine = Engine(settings, clusters=["west"], tells_copied=True)
-    monkeypatch.setattr(engine, "_plan_epoch", lambda *_: [TaskWork((), (), 1.0, 1.0, tells_copied=True)])
+    engine = Engine(settings, clusters=["west"], reports_copied=True)
+    monkeypatch.setattr(engine, "_plan_epoch", lambda *_: [TaskWork((), (), 1.0, 1.0, reports_copied=True)])
     monkeypatch.setattr(FlowRuntime, "take_result", lambda *_: None)
     engine._copy(stop)
     figures = engine.tallies[flow].partitions()[source]

@@ -206,7 +206,7 @@ def test_a_key_under_a_password_is_opened_with_it_and_nobody_is_asked_for_it(
     with pytest.raises(UnsupportedSetting, match=r"ssl\.key\.password") as wrong:
         client_arguments(properties | {"ssl.key.password": "wrong"})
     assert wrong.value.key == "ssl.key.password"
-    assert str(store) in wrong.value.said
+    assert str(store) in wrong.value.problem
     # OpenSSL asks at the terminal where it is given no answer.
     with pytest.raises(UnsupportedSetting, match="is encrypted") as missing:
         client_arguments(properties)
@@ -224,7 +224,7 @@ def test_a_store_without_what_it_should_hold_is_refused_by_its_key(store: str, c
     with pytest.raises(UnsupportedSetting) as refused:
         client_arguments(with_servers(security_protocol="SSL") | given)
     assert refused.value.key == f"ssl.{store}.location"
-    assert str(file) in refused.value.said
+    assert str(file) in refused.value.problem
 
 
 @pytest.mark.parametrize("store", ["truststore", "keystore"])

@@ -53,7 +53,7 @@ class World:
     def signal(self) -> Signal:
         return Signal.NOTHING if self.steps else Signal.END
 
-    def say(self, _: int, text: str) -> None:
+    def log(self, _: int, text: str) -> None:
         self.said.append(text)
 
     # The consumer, and what is the same of the producer.

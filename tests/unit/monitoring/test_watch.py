@@ -42,7 +42,7 @@ def settings(tmp_path: Path) -> MirrorSettings:
 
 @pytest.fixture
 def engine(settings: MirrorSettings) -> Engine:
-    return Engine(settings, tells_copied=True)
+    return Engine(settings, reports_copied=True)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_what_is_seen_is_kept_where_the_file_says_so(tmp_path: Path, looks: list
     lines = f"mirror.history.directory = {folder}\nmirror.history.interval.seconds = 0.5\neast->west.ssl.key.password = hush\n"
     file.write_text(FILE + lines)
     settings = load(file)
-    with watched(Engine(settings, tells_copied=True), threading.Event()) as watching:
+    with watched(Engine(settings, reports_copied=True), threading.Event()) as watching:
         kept = wait_until(
             lambda: watching.view().history,
             "three samples",
@@ -144,7 +144,7 @@ def test_a_history_that_cannot_be_kept_is_a_note_of_the_flow_and_no_more(tmp_pat
     folder.write_text("a file")
     file.write_text(f"{FILE}mirror.history.directory = {folder}\n")
     settings = load(file)
-    engine = Engine(settings, tells_copied=True)
+    engine = Engine(settings, reports_copied=True)
     with watched(engine, threading.Event()) as watching:
         (note,) = wait_until(lambda: flow_messages.notes(engine.runtimes[FLOW]), "a note", timeout_seconds=60)
         view = watching.view()

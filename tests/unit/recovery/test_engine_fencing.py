@@ -61,7 +61,7 @@ class Flow:
         self.done.append("fenced")
         return dict.fromkeys(late & partitions, "it has no leader")
 
-    def say(self, record: StateRecord) -> None:
+    def publish(self, record: StateRecord) -> None:
         self.said.append(record)
 
     def release(self, _: object, *, is_settled: bool) -> None:

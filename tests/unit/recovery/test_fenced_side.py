@@ -55,7 +55,7 @@ def test_what_bears_a_time_behind_the_cut_or_grows_was_written_after_it() -> Non
         (replace(STATUS, failovers=(replace(DONE, phase=Phase.UNDER_WAY),)), 5_000),
         # Its applications have not been stopped yet.
         (replace(STATUS, pauses=Pauses(), failovers=(replace(DONE, phase=Phase.UNDER_WAY),)), None),
-        # They are led home.
+        # They are moved back.
         (replace(STATUS, failovers=(DONE, replace(DONE, run="home", phase=Phase.RETURNING))), None),
     ],
 )

@@ -27,7 +27,7 @@ STEPS = ["detect", "begin", "stop", "cut", "groups", "positions", "start", "firs
 def under_way(world: World, path: Path) -> UnderWay:
     run = Run.of(path, Wanted(FAILOVER, THERE.flow, "unplanned", ".*"))
     steps = steps_of(Mode.UNPLANNED, move_of(world, path, mode="unplanned"), StandInEnds(world, HOME.flow))
-    return UnderWay(run, steps, goes_back=False, told=lambda _: None)
+    return UnderWay(run, steps, goes_back=False, on_result=lambda _: None)
 
 
 def lost() -> World:

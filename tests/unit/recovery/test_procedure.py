@@ -32,7 +32,7 @@ from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import NotTakenBack, Progress, Result, Step, StepResult, carry_out, take_back
-from mirror.waiting import Counted, Tell, WaitTimeout, watched
+from mirror.waiting import Counted, OnLook, WaitTimeout, watched
 from tests.unit.recovery.world import (
     EAST,
     ENTRY,
@@ -135,7 +135,7 @@ def test_a_copy_that_is_waited_for_tells_how_many_records_are_left(tmp_path: Pat
     waits: list[str] = []
 
     @contextmanager
-    def watcher(what: str) -> Iterator[Tell]:
+    def watcher(what: str) -> Iterator[OnLook]:
         waits.append(what)
         yield seen.append
 
@@ -814,7 +814,7 @@ def test_what_others_have_written_into_a_copy_keeps_a_failback_from_beginning_by
     world.written_into_copies[WEST] = INTO_COPY
     refusal = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow)).refusal or ""
     assert "others than east->west have written into its copies on west" in refusal
-    assert "east.orders-0 from offset 10 to 11" in refusal
+    assert "east.orders-0 from 10 to 11" in refusal
 
 
 def test_what_others_write_into_a_copy_while_a_failback_is_under_way_takes_it_back(tmp_path: Path) -> None:

@@ -50,4 +50,4 @@ def test_a_group_that_is_further_at_home_without_having_read_there_is_named() ->
     assert told(read, replace(left, present=GroupPosition(20, leader_epoch=2))) == []
     plan = MovePlan(SETTINGS, (read,), (left,))
     put_home = {("audit", ORDERS): replace(placed, written=20)}
-    assert set_ahead(plan, HOME, PUT, put_home) == [], "the flow home had put it there"
+    assert set_ahead(plan, HOME, PUT, put_home) == [], "the flow back had put it there"

@@ -232,7 +232,7 @@ def unmeasured(found: Found, evidence: ScenarioEvidence) -> Iterator[tuple[str, 
         yield "newest values", replace(found, values=FinalValues()), evidence
     if evidence.returned_at_ms is not None:
         yield "the account", replace(found, account=None), evidence
-        yield "the way home", replace(found, account=None), replace(evidence, returned_at_ms=None)
+        yield "the failback", replace(found, account=None), replace(evidence, returned_at_ms=None)
     if scenario.objectives.rpo_seconds is not None:
         yield "the recovery point", replace(found, rpo=None), evidence
     if scenario.procedure is not Procedure.NONE:
