@@ -216,15 +216,29 @@ class RecreatedTopicsTick(RecordingTick):
             if each.problem is not None
         ]
         deleted = [copies[each.item] for each in results if each.problem is None]
-        # Closed by this engine now, or by one that was killed then.
-        kept = copies.keys() - {each.copy.name for each in deleted}
-        old_topics.open_again(self._target, [as_before[name] for name in sorted(kept)])
         self._notes = tuple(
             f"{each.copy.name} on {flow.target} (id {each.copy.topic_id}) is deleted and made anew, as "
             f"mirror.offsets.recreated says: {each.topic.name} on {flow.source} was deleted and created anew"
             for each in deleted
         )
+        # Closed by this engine now, or by one that was killed then.
+        kept = copies.keys() - {each.copy.name for each in deleted}
+        problems += self._opened_again([as_before[name] for name in sorted(kept)])
         return len(deleted), problems
+
+    def _opened_again(self, copies: Iterable[OldTopic]) -> list[str]:
+        """Have the copies take records again; return, in words, which still do not, and how they are opened."""
+        problems = []
+        for each in copies:
+            try:
+                old_topics.open_again(self._target, [each])
+            except ClusterError as refused:
+                problems.append(
+                    f"{each.name} on {self._target.alias} takes no records: it was closed (max.message.bytes = 0), and "
+                    f"opening it again is refused: {refused.reason}; to open it: "
+                    f"{old_topics.opening_command(self._target, each)}"
+                )
+        return problems
 
     def _closed(
         self, copies: Mapping[str, OutdatedCopy], as_before: Mapping[str, OldTopic]

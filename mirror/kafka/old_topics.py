@@ -106,6 +106,16 @@ def open_again(cluster: Cluster, topics: Collection[OldTopic]) -> None:
     _require(cluster, "opening", cluster.alter_configs({each.name: _as_before(each) for each in closed}))
 
 
+def opening_command(cluster: Cluster, topic: OldTopic) -> str:
+    """Return the command by which people take back what :func:`close` did."""
+    before = topic.open_configs.get(_MOST_BYTES)
+    change = f"--delete-config {_MOST_BYTES}" if before is None else f"--add-config {_MOST_BYTES}={before}"
+    return (
+        f"kafka-configs.sh --bootstrap-server {cluster.bootstrap_servers} --entity-type topics "
+        f"--entity-name {topic.name} --alter {change}"
+    )
+
+
 def delete(cluster: Cluster, topics: Collection[OldTopic]) -> None:
     """Delete the topics with just these ids; one that is gone is no problem.
 

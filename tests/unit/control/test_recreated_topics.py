@@ -102,8 +102,9 @@ class World:
         self.late: dict[TopicPartition, str] = {}
         self.most_bytes: dict[str, str] = {}
         self.not_closed: str | None = None
+        self.not_opened: str | None = None
         self.written: list[NewRecord] = []
-        self.alias, self.cluster_id = "west", "the east"
+        self.alias, self.cluster_id, self.bootstrap_servers = "west", "the east", "west:9092"
         self.state = state_of(AT.record(ORDERS), AT.record(GONE), source_record(self.cluster_id))
         cluster = cast(Cluster, self)
         log = cast(FlowLog, SimpleNamespace(state=self.state))
@@ -122,17 +123,21 @@ class World:
         return Found({name: (entry("max.message.bytes", value),) if value else () for name, value in set_to.items()})
 
     def alter_configs(self, changes: Mapping[str, ConfigChange]) -> list[ItemResult]:
+        results = []
         for name, change in changes.items():
-            if self.not_closed is None:
-                self.most_bytes[name] = change.set.get("max.message.bytes", "")
-        return [ItemResult(name, self.not_closed) for name in changes]
+            value = change.set.get("max.message.bytes", "")
+            problem = self.not_closed if value == "0" else self.not_opened
+            if problem is None:
+                self.most_bytes[name] = value
+            results.append(ItemResult(name, problem))
+        return results
 
     def written_by(self, _: Any, copy: TopicPartition, start: int, end: int) -> str | None:
         self.looked_at.append((copy, start, end))
         return self.others.get(copy)
 
     def topics(self, names: Collection[str]) -> Found[str, Topic]:
-        counts = {"orders": 1, "east.orders": 2}
+        counts = {"orders": 1, "east.orders": 2, "bills": 1, "east.bills": 1}
         return Found(
             {name: replace(topic(name, counts[name]), topic_id=self.ids[name]) for name in names if name in self.ids}
         )
@@ -240,6 +245,27 @@ def test_a_copy_that_cannot_be_deleted_takes_records_again(world: World) -> None
     world.problem = "TOPIC_DELETION_DISABLED"
     world.look()
     assert world.most_bytes == {"east.orders": ""}
+
+
+def test_a_copy_that_cannot_be_opened_again_is_named_and_hides_neither_a_deletion_nor_why_it_is_kept(
+    world: World,
+) -> None:
+    bills = TopicPartition("bills", 0)
+    world.state.apply(*replace(AT, topic_id=OLD, target_id=ANEW, target="east.bills").record(bills))
+    world.ids |= {"bills": NEW, "east.bills": ANEW}
+    world.told["bills"] = frozenset({NEW})
+    world.stopped.add("bills")
+    world.late[TopicPartition("east.bills", 0)] = "somebody else has written"
+    world.not_opened = "needs AlterConfigs on the topic"
+    report = world.look()
+    assert [note.split(" is deleted")[0] for note in report.notes] == [f"east.orders on west (id {COPY})"]
+    kept, closed = report.problems
+    assert kept == "east.bills on west is not deleted to be made anew: somebody else has written"
+    assert closed.startswith(
+        "east.bills on west takes no records: it was closed (max.message.bytes = 0), and opening it again is refused: "
+        "needs AlterConfigs on the topic"
+    )
+    assert "--entity-name east.bills --alter --delete-config max.message.bytes" in closed
 
 
 def test_what_may_be_of_another_cluster_is_kept(world: World) -> None:
