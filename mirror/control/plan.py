@@ -30,7 +30,7 @@ from mirror.control.topics import (
     without_refused,
 )
 from mirror.control.users import missing_users
-from mirror.kafka import coordinator
+from mirror.kafka import coordinator, old_topics
 from mirror.kafka.appending import Appender
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
@@ -158,6 +158,7 @@ def plan_flow(
         offsets, notes = _offsets(upstream, downstream, settings, back, state)
         messages += notes
         topics += _denied_markers(clusters[flow.target], settings)
+        topics += _not_to_be_remade(upstream, downstream, target, settings)
         if not settings.sync_topic_acls:
             note = "no ACLs are carried over: sync.topic.acls.enabled = false"
             return FlowPlan(flow, topics, [], [], [], (*messages, note), offsets=offsets)
@@ -210,6 +211,7 @@ def _offsets(
         settings.flow,
         pads=any(row.get("to pad", "0") != "0" and not row["detail"] for row in rows),
         writes_many=writes_many,
+        remakes=wanted.makes_recreated_anew,
     )
     return rows, rights
 
@@ -256,6 +258,25 @@ def _denied_markers(target: ClusterSettings, settings: FlowSettings) -> Rows:
         "offset without a record: grant Write and Describe on it"
     )
     return [{"cluster": target.alias, "topic": "", "action": "problem", "detail": problem}]
+
+
+def _not_to_be_remade(
+    upstream: ClusterTopics, downstream: ClusterTopics, target: Cluster, settings: FlowSettings
+) -> Rows:
+    """Return which copies could not be made anew once their topics on the source are, and which rights that takes."""
+    made_anew = (name for name in upstream.topics if settings.replicates(name) and settings.makes_recreated_anew(name))
+    copies = set(map(settings.copy_of, made_anew))
+    lacking = old_topics.lacking_rights(target, sorted(copies & downstream.topics.keys()))
+    return [
+        {
+            "cluster": target.alias,
+            "topic": name,
+            "action": "problem",
+            "detail": f"{name} on {target.alias} cannot be made anew if its topic on {settings.flow.source} is deleted "
+            f"and created anew (mirror.offsets.recreated): {why}",
+        }
+        for name, why in sorted(lacking.items())
+    ]
 
 
 def _rights(target: ClusterSettings, settings: FlowSettings) -> tuple[str, ...]:

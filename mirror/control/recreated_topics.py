@@ -23,7 +23,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
@@ -48,6 +48,8 @@ from mirror.same_offsets.chain import producer_of
 
 # Brokers take in a changed setting within moments, each by itself; what they took before lies in the log then.
 _CLOSED_SECONDS = 3.0
+# Behind it the reason of a gap says that the copy is not deleted yet, and why.
+_STILL_THERE = "; it is still there, with what it has, since "
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +120,30 @@ def gaps_of(
             continue
         reason = (
             f"the topic {source.topic} on {flow.source} was deleted and created anew (id {copy.former_id}, now "
-            f"{copy.topic.topic_id}), and its copy {copy.copy.name} on {flow.target} is deleted to be made anew: "
-            f"neither has the offsets {start} to {until - 1} of the old {source} any more, of which the copy had "
-            f"{end - start}"
+            f"{copy.topic.topic_id}), and its copy {copy.copy.name} on {flow.target} is deleted by the engine to be "
+            f"made anew: with that neither has the offsets {start} to {until - 1} of the old {source} any more, of "
+            f"which the copy had {end - start}"
         )
         yield Gap(source, start, until, reason, at_ms, GapKind.RECREATED, None, copy.former_id)
+
+
+def told_anew(copy: OutdatedCopy, gaps: Iterable[Gap], flow: Flow, problem: str | None) -> Iterable[Gap]:
+    """Yield those of the gaps that do not say yet what became of the copy; ``problem``: why it was not deleted."""
+    still_there = (
+        f"{_STILL_THERE}{flow.target} does not delete it: {problem}: delete the topic there, or have {flow.target} "
+        "take the engine's request, which comes again"
+        if problem is not None
+        else ""
+    )
+    for gap in gaps:
+        is_of_copy = (gap.kind, gap.topic_id, gap.source.topic) == (
+            GapKind.RECREATED,
+            copy.former_id,
+            copy.topic.name,
+        )
+        reason = gap.reason.partition(_STILL_THERE)[0] + still_there
+        if is_of_copy and reason != gap.reason:
+            yield replace(gap, reason=reason)
 
 
 def written_by_others(settings: FlowSettings, copy: TopicPartition, start: int, end: int) -> str | None:
@@ -199,15 +220,15 @@ class RecreatedTopicsTick(RecordingTick):
             return 0, ()
         as_before = old_topics.look_at(self._target, copies)
         copies = {name: each for name, each in copies.items() if name in as_before}
-        bounds = self._closed(copies, as_before)
+        lacking = old_topics.lacking_rights(self._target, copies)
+        bounds = self._closed({name: copy for name, copy in copies.items() if name not in lacking}, as_before)
+        kept_for = {name: f"{why}: grant it, or delete the topic there" for name, why in lacking.items()}
         problems = [
-            f"{name} on {flow.target} is not deleted to be made anew: {why}" for name, why in bounds.problems.items()
+            f"{name} on {flow.target} is not deleted to be made anew: {why}"
+            for name, why in (kept_for | bounds.problems).items()
         ]
-        gaps = [
-            gap.record() for name, logs in bounds.items() for gap in gaps_of(copies[name], logs, state, flow, at_ms)
-        ]
-        if gaps:
-            self._writer.append(state_topic(flow.source), 0, stamped(gaps, None, at_ms))
+        gaps = [gap for name, logs in bounds.items() for gap in gaps_of(copies[name], logs, state, flow, at_ms)]
+        self._put_on_record(gaps, at_ms)
         ids = {name: copies[name].copy.topic_id for name in bounds}
         results = self._target.delete_topics_by_id(ids) if ids else []
         problems += [
@@ -216,15 +237,37 @@ class RecreatedTopicsTick(RecordingTick):
             if each.problem is not None
         ]
         deleted = [copies[each.item] for each in results if each.problem is None]
-        # Closed by this engine now, or by one that was killed then.
-        kept = copies.keys() - {each.copy.name for each in deleted}
-        old_topics.open_again(self._target, [as_before[name] for name in sorted(kept)])
         self._notes = tuple(
             f"{each.copy.name} on {flow.target} (id {each.copy.topic_id}) is deleted and made anew, as "
             f"mirror.offsets.recreated says: {each.topic.name} on {flow.source} was deleted and created anew"
             for each in deleted
         )
+        # Closed by this engine now, or by one that was killed then.
+        kept = copies.keys() - {each.copy.name for each in deleted}
+        problems += self._opened_again([as_before[name] for name in sorted(kept)])
+        known = {gap.key: gap for gap in (*state.gaps.values(), *gaps)}.values()
+        news = [gap for each in results for gap in told_anew(copies[each.item], known, flow, each.problem)]
+        self._put_on_record(news, at_ms)
         return len(deleted), problems
+
+    def _put_on_record(self, gaps: Sequence[Gap], at_ms: int) -> None:
+        if gaps:
+            records = stamped([gap.record() for gap in gaps], None, at_ms)
+            self._writer.append(state_topic(self._settings.flow.source), 0, records)
+
+    def _opened_again(self, copies: Iterable[OldTopic]) -> list[str]:
+        """Have the copies take records again; return, in words, which still do not, and how they are opened."""
+        problems = []
+        for each in copies:
+            try:
+                old_topics.open_again(self._target, [each])
+            except ClusterError as refused:
+                problems.append(
+                    f"{each.name} on {self._target.alias} takes no records: it was closed (max.message.bytes = 0), and "
+                    f"opening it again is refused: {refused.reason}; to open it: "
+                    f"{old_topics.opening_command(self._target, each)}"
+                )
+        return problems
 
     def _closed(
         self, copies: Mapping[str, OutdatedCopy], as_before: Mapping[str, OldTopic]

@@ -83,13 +83,16 @@ def plan_same_offsets(
     return rows
 
 
-def needed_rights(flow: Flow, *, pads: bool, writes_many: bool) -> tuple[str, ...]:
+def needed_rights(flow: Flow, *, pads: bool, writes_many: bool, remakes: bool = False) -> tuple[str, ...]:
     """Say which rights on the target copies with the source's offsets need beside the usual ones.
 
-    ``pads``: a head is filled and removed; ``writes_many``: markers may be written many at once.
+    ``pads``: a head is filled and removed; ``writes_many``: markers may be written many at once; ``remakes``: copies of
+    topics that are created anew are deleted and made anew.
     """
     identity = markers_transactional_id(flow)
     on_copies = " and Delete on the copies whose head is padded" if pads else ""
+    if remakes:
+        on_copies += "; AlterConfigs, Delete and Create on the copies, to make those of recreated topics anew"
     many = (
         f"{flow.target} lets the flow write many markers at once (Alter on the cluster)"
         if writes_many

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+from kafka.protocol.metadata import MetadataRequest
 
 from mirror.kafka.answers import ItemResult
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, NewTopic
 from mirror.kafka.problems import ClusterError
+from mirror.model.acl import Operation
 
 _MOST_BYTES = "max.message.bytes"
 # No batch is as small: brokers refuse every one (MESSAGE_TOO_LARGE), whoever sends it.
 _CLOSED = "0"
 _SET_FOR_TOPIC = "DYNAMIC_TOPIC_CONFIG"
+_NEEDED: Final = {Operation.ALTER_CONFIGS: "AlterConfigs", Operation.DELETE: "Delete"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,35 @@ def look_at(cluster: Cluster, names: Collection[str]) -> dict[str, OldTopic]:
     }
 
 
+def lacking_rights(cluster: Cluster, names: Collection[str]) -> dict[str, str]:
+    """Return which rights to make a topic anew are lacking, in words, of those of the topics that are there.
+
+    Raises
+    ------
+    ClusterError
+        if the cluster does not tell.
+    """
+    if not names:
+        return {}
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    # Without an authorizer everything is granted, and brokers say so.
+    granted = {each.name: each.authorized_operations for each in cluster.send(request).topics if not each.error_code}
+    lacking = {
+        name: [right for operation, right in _NEEDED.items() if operation not in operations]
+        for name, operations in granted.items()
+    }
+    found = {name: f"needs {' and '.join(rights)} on the topic" for name, rights in lacking.items() if rights}
+    # Of a topic that is there a cluster says that it is, to those who may create it.
+    for each in cluster.create_topics([NewTopic(name, 1, 1) for name in granted], only_validate=True):
+        if each.problem is not None:
+            found[each.item] = "; ".join([*([found[each.item]] if each.item in found else []), each.problem])
+    return found
+
+
 def close(cluster: Cluster, topics: Collection[OldTopic]) -> None:
     """Have brokers refuse whatever is produced to these topics.
 
@@ -104,6 +137,16 @@ def open_again(cluster: Cluster, topics: Collection[OldTopic]) -> None:
         if (now := there.get(each.name)) is not None and now.topic_id == each.topic_id and now.is_closed
     ]
     _require(cluster, "opening", cluster.alter_configs({each.name: _as_before(each) for each in closed}))
+
+
+def opening_command(cluster: Cluster, topic: OldTopic) -> str:
+    """Return the command by which people take back what :func:`close` did."""
+    before = topic.open_configs.get(_MOST_BYTES)
+    change = f"--delete-config {_MOST_BYTES}" if before is None else f"--add-config {_MOST_BYTES}={before}"
+    return (
+        f"kafka-configs.sh --bootstrap-server {cluster.bootstrap_servers} --entity-type topics "
+        f"--entity-name {topic.name} --alter {change}"
+    )
 
 
 def delete(cluster: Cluster, topics: Collection[OldTopic]) -> None:

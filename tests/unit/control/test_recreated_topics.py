@@ -12,7 +12,7 @@ import pytest
 from mirror.control import recreated_topics
 from mirror.control.flow_log import FlowLog
 from mirror.control.recreated_topics import RecreatedTopicsTick, outdated_copies
-from mirror.kafka import topic_ids
+from mirror.kafka import old_topics, topic_ids
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, Topic
@@ -102,8 +102,10 @@ class World:
         self.late: dict[TopicPartition, str] = {}
         self.most_bytes: dict[str, str] = {}
         self.not_closed: str | None = None
+        self.not_opened: str | None = None
+        self.lacks: dict[str, str] = {}
         self.written: list[NewRecord] = []
-        self.alias, self.cluster_id = "west", "the east"
+        self.alias, self.cluster_id, self.bootstrap_servers = "west", "the east", "west:9092"
         self.state = state_of(AT.record(ORDERS), AT.record(GONE), source_record(self.cluster_id))
         cluster = cast(Cluster, self)
         log = cast(FlowLog, SimpleNamespace(state=self.state))
@@ -122,17 +124,21 @@ class World:
         return Found({name: (entry("max.message.bytes", value),) if value else () for name, value in set_to.items()})
 
     def alter_configs(self, changes: Mapping[str, ConfigChange]) -> list[ItemResult]:
+        results = []
         for name, change in changes.items():
-            if self.not_closed is None:
-                self.most_bytes[name] = change.set.get("max.message.bytes", "")
-        return [ItemResult(name, self.not_closed) for name in changes]
+            value = change.set.get("max.message.bytes", "")
+            problem = self.not_closed if value == "0" else self.not_opened
+            if problem is None:
+                self.most_bytes[name] = value
+            results.append(ItemResult(name, problem))
+        return results
 
     def written_by(self, _: Any, copy: TopicPartition, start: int, end: int) -> str | None:
         self.looked_at.append((copy, start, end))
         return self.others.get(copy)
 
     def topics(self, names: Collection[str]) -> Found[str, Topic]:
-        counts = {"orders": 1, "east.orders": 2}
+        counts = {"orders": 1, "east.orders": 2, "bills": 1, "east.bills": 1}
         return Found(
             {name: replace(topic(name, counts[name]), topic_id=self.ids[name]) for name in names if name in self.ids}
         )
@@ -150,7 +156,8 @@ class World:
         return [ItemResult(name, self.problem) for name in ids]
 
     def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
-        assert (topic, partition, self.deleted) == ("mm2-state.east.internal", 0, [])
+        assert (topic, partition) == ("mm2-state.east.internal", 0)
+        assert self.state.gaps or not self.deleted, "what is gone is on record before"
         self.written += records
         for key, value, *_ in records:
             assert value is not None
@@ -165,6 +172,9 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(recreated_topics, "known_topic_ids", lambda _, names: {each: made.told[each] for each in names})
+    monkeypatch.setattr(
+        old_topics, "lacking_rights", lambda _, names: {k: v for k, v in made.lacks.items() if k in names}
+    )
     return made
 
 
@@ -186,8 +196,25 @@ def test_what_its_logs_hold_and_what_was_never_copied_is_a_gap_before_it_is_dele
     assert report.problems == ("east.orders on west cannot be deleted to be made anew: TOPIC_DELETION_DISABLED",)
     found = [(gap.source, gap.start, gap.end, gap.kind, gap.topic_id) for gap in world.state.open_gaps]
     assert found == [(ORDERS, 4, 11, GapKind.RECREATED, OLD), (GONE, 5, 12, GapKind.RECREATED, OLD)]
-    assert "neither has the offsets 4 to 10 of the old orders-0 any more" in world.state.open_gaps[0].reason
+    assert "with that neither has the offsets 4 to 10 of the old orders-0 any more" in world.state.open_gaps[0].reason
     assert {gap.found_at_ms for gap in world.state.open_gaps} == {7}
+
+
+def test_the_gap_says_that_a_copy_is_still_there_which_the_target_does_not_delete_until_it_does(world: World) -> None:
+    world.problem = "TOPIC_DELETION_DISABLED"
+    world.look()
+    for gap in world.state.open_gaps:
+        assert gap.reason.endswith(
+            "; it is still there, with what it has, since west does not delete it: TOPIC_DELETION_DISABLED: delete the "
+            "topic there, or have west take the engine's request, which comes again"
+        )
+    written = len(world.written)
+    world.look()
+    assert len(world.written) == written, "it is on record already"
+    world.problem = None
+    world.look()
+    assert len(world.state.open_gaps) == 2
+    assert not any("still there" in gap.reason for gap in world.state.open_gaps)
 
 
 def test_a_gap_on_record_is_not_recorded_again(world: World) -> None:
@@ -211,6 +238,19 @@ def test_a_copy_that_others_have_written_to_behind_what_is_on_record_is_kept(wor
     assert report.problems == ("east.orders on west is not deleted to be made anew: somebody else has written",)
     assert (world.deleted, world.written) == ([], [])
     assert world.looked_at == [(copy, 10, 11)]
+
+
+def test_without_the_right_to_delete_a_copy_it_is_not_closed_and_nothing_is_recorded_as_gone(world: World) -> None:
+    world.lacks["east.orders"] = "needs Delete on the topic"
+    world.most_bytes["east.orders"] = "0"  # by an engine that was killed
+    report = world.look()
+    (problem,) = report.problems
+    assert problem == (
+        "east.orders on west is not deleted to be made anew: needs Delete on the topic: grant it, or delete the topic "
+        "there"
+    )
+    assert (world.deleted, world.written, world.looked_at) == ([], [], [])
+    assert world.most_bytes == {"east.orders": ""}
 
 
 @pytest.mark.parametrize("before", ["", "1000", "0"])
@@ -240,6 +280,27 @@ def test_a_copy_that_cannot_be_deleted_takes_records_again(world: World) -> None
     world.problem = "TOPIC_DELETION_DISABLED"
     world.look()
     assert world.most_bytes == {"east.orders": ""}
+
+
+def test_a_copy_that_cannot_be_opened_again_is_named_and_hides_neither_a_deletion_nor_why_it_is_kept(
+    world: World,
+) -> None:
+    bills = TopicPartition("bills", 0)
+    world.state.apply(*replace(AT, topic_id=OLD, target_id=ANEW, target="east.bills").record(bills))
+    world.ids |= {"bills": NEW, "east.bills": ANEW}
+    world.told["bills"] = frozenset({NEW})
+    world.stopped.add("bills")
+    world.late[TopicPartition("east.bills", 0)] = "somebody else has written"
+    world.not_opened = "needs AlterConfigs on the topic"
+    report = world.look()
+    assert [note.split(" is deleted")[0] for note in report.notes] == [f"east.orders on west (id {COPY})"]
+    kept, closed = report.problems
+    assert kept == "east.bills on west is not deleted to be made anew: somebody else has written"
+    assert closed.startswith(
+        "east.bills on west takes no records: it was closed (max.message.bytes = 0), and opening it again is refused: "
+        "needs AlterConfigs on the topic"
+    )
+    assert "--entity-name east.bills --alter --delete-config max.message.bytes" in closed
 
 
 def test_what_may_be_of_another_cluster_is_kept(world: World) -> None:

@@ -142,3 +142,5 @@ def test_rights_are_named_with_what_they_are_for() -> None:
     needed, many = needed_rights(flow, pads=False, writes_many=True)
     assert "Delete" not in needed
     assert many == "west lets the flow write many markers at once (Alter on the cluster)"
+    needed, _ = needed_rights(flow, pads=False, writes_many=True, remakes=True)
+    assert needed.endswith("; AlterConfigs, Delete and Create on the copies, to make those of recreated topics anew")
