@@ -198,7 +198,7 @@ def offsets(
         )
         out.print(_last_report(view, chosen.flow), markup=False, highlight=False)
     for each in view.unknown_positions:
-        err.print(f"Not told, so not among these: {each}", markup=False)
+        err.print(f"Not reported, so not among these: {each}", markup=False)
     is_nobody = group != EVERY_GROUP and view.unmatched is not None
     if is_nobody:
         err.print(view.unmatched, markup=False)

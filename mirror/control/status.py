@@ -455,7 +455,9 @@ def _moves(flow: Flow, entries: Iterable[FailoverEntry], *, is_cut: bool) -> tup
         )
         for each in entries
     ]
-    return tuple(words for goes_on, words in lines if goes_on), tuple(words for goes_on, words in lines if not goes_on)
+    return tuple(words for is_moved, words in lines if is_moved), tuple(
+        words for is_moved, words in lines if not is_moved
+    )
 
 
 def _paused(state: FlowState, limit: str | None, *, is_confirmed: bool) -> tuple[str, ...]:

@@ -98,5 +98,5 @@ class Mirrored:
                 self._read_at[log.topic] = began
                 return
         raise Undecided(
-            f"whether the batches of producer id {producer_id} were mirrored there cannot be told: {failure}"
+            f"whether the batches of producer id {producer_id} were mirrored there cannot be known: {failure}"
         )

@@ -57,7 +57,7 @@ def match_removed(
     if count < 0 or not set(wanted[:gone]).isdisjoint(present[count:]):
         return Mismatch(
             f"the target holds {len(copies)} records from offset {downstream} on, written by this flow, and which of "
-            f"them are of what the source still has, from offset {start} on, cannot be told"
+            f"them are of what the source still has, from offset {start} on, cannot be known"
         )
     runs: list[Run] = []
     offsets = (*range(start - gone, start), *(each.offset for each in originals[:count]))

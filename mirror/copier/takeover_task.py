@@ -150,7 +150,7 @@ def _place(
     if stable < ends.target_end:
         return NotYet(
             f"{work.target} on the target has an open transaction from offset {stable} on; what Java MirrorMaker wrote "
-            "cannot be told before it ends"
+            "cannot be known before it ends"
         )
     with contextlib.closing(_Progress(flow, work, before)) as progress:
         try:
@@ -170,7 +170,7 @@ def _created_anew(work: PartitionWork) -> Refused | None:
         return None
     return Refused(
         f"{work.source} or its copy {work.target} was deleted and created anew since this engine copied it last, and "
-        "Java MirrorMaker has copied it since: what is where cannot be told; delete the copy, and its positions with it"
+        "Java MirrorMaker has copied it since: what is where is not known; delete the copy, and its positions with it"
     )
 
 
@@ -351,7 +351,7 @@ class _Taking:
             return gaps.unknown_origin(self.work, self.ends, reason, int(time.time() * 1000))
         position = "no position" if self.trace.position is None else f"position {self.trace.position}"
         return Refused(
-            f"Java MirrorMaker copied this partition and recorded {position}, but how far it got cannot be told: "
+            f"Java MirrorMaker copied this partition and recorded {position}, but how far it got cannot be known: "
             f"{reason}. To go on at its position all the same, and copy again what lies behind it, set "
             "mirror.takeover = position and start again"
         )

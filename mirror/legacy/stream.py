@@ -260,7 +260,7 @@ class Stream:
                     raise KafkaException(each.error)
             return found
 
-        return self._patiently("where the group stands is not told", ask) if partitions else []
+        return self._patiently("where the group stands is not reported", ask) if partitions else []
 
     def _placed(self, committed: confluent_kafka.TopicPartition) -> confluent_kafka.TopicPartition:
         """Return a partition with the offset at which it is read on."""
@@ -272,7 +272,7 @@ class Stream:
     def _reset(self, source: TopicPartition, position: int | None) -> int:
         """Return where a partition goes on whose ``position`` is not in its log, or that has none."""
         asked = confluent_kafka.TopicPartition(*source)
-        low, high = self._patiently(f"{source}: its log's ends are not told", lambda: self._ends(asked))
+        low, high = self._patiently(f"{source}: its log's ends are not reported", lambda: self._ends(asked))
         reset = self._work.consumer.reset
         where = "has no position" if position is None else f"the position {position} is not in the log"
         if reset == "none":

@@ -398,7 +398,7 @@ class FlowState:
         }
         return newer | {
             each.source: f"the record {key.decode(errors='replace')} of the state topic is not understood "
-            f"({each.problem}), so what is copied of the partition cannot be told: run the version that wrote it, or, "
+            f"({each.problem}), so what is copied of the partition cannot be known: run the version that wrote it, or, "
             "if none did, write a record with that key and no value"
             for key, each in self.not_understood.items()
             if each.source is not None

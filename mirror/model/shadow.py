@@ -333,7 +333,7 @@ def _locate(handed: Sequence[Seen], window: SourceWindow, origins: Origins) -> _
         return _Found(first, upstreams, 0, Verdict.UNKNOWN, (why,))
     shifts = _shifts(copies, window.records)
     if len(shifts) > 1:
-        why = "the records handed are like those at several places of the source: where they belong cannot be told"
+        why = "the records handed are like those at several places of the source: where they belong cannot be known"
         return _Found(first, None, len(copies), Verdict.UNKNOWN, (why,))
     if not shifts:
         return _altered(first, upstreams, len(copies), compared, wrong)

@@ -193,7 +193,7 @@ def _stranded(move: Move, forward: FlowEnds) -> Step:
     def act(_: Known) -> Result:
         loss = loss_of(forward, alike(forward.copied(), move.ends.copied()), ask_source=True)
         if loss.bound is not None:
-            return Result(Verdict.FAIL, f"what only {source} has cannot be told: {loss.bound}")
+            return Result(Verdict.FAIL, f"what only {source} has cannot be known: {loss.bound}")
         facts: dict[str, Json] = {"stranded": loss.rows()}
         return Result(Verdict.PASS, f"{source} had acknowledged and {target} lacks: {loss}", facts)
 

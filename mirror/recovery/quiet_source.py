@@ -66,7 +66,7 @@ class QuietSource:
         if writers.unknown:
             which = named([f"{each} ({why})" for each, why in sorted(writers.unknown.items())])
             detail = (
-                f"{message}; who has written lately is not told of {which}: look after their leaders, and try again"
+                f"{message}; who has written lately is not reported of {which}: look after their leaders, and try again"
             )
             return Result(Verdict.UNKNOWN, detail, facts)
         doubtful = [str(each) for each in writers.recent if each.is_doubtful(self.slow)]

@@ -99,7 +99,7 @@ def gone_on(cluster: Cluster, placed: Placed) -> list[str]:
     somebody may want it to.
     """
     found = cluster.positions_of_groups(placed)
-    messages = [f"group {group}: where it stands is not told: {why}" for group, why in found.problems.items()]
+    messages = [f"group {group}: where it stands is not reported: {why}" for group, why in found.problems.items()]
     for group, positions in found.items():
         for partition, put in placed[group].items():
             now = positions.get(partition)

@@ -385,7 +385,7 @@ def _drift_of(step: Step, before: StepResult, *, is_beyond_return: bool) -> str 
     try:
         return step.drift(before.result.facts)
     except _OPERATIONAL as problem:
-        return f"it cannot be told: {problem}"
+        return f"it cannot be known: {problem}"
 
 
 def _result_of(entry: Entry) -> StepResult:

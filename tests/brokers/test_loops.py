@@ -215,7 +215,7 @@ def test_what_cannot_be_decided_waits(new_two_ways: NewTwoWays, new_process: Cal
     unreadable = replace(forward, left_out=("no topic can be called this",))
     result = unreadable.epoch(1.0)[topic]
     assert result.records == 0
-    assert "were mirrored there cannot be told" in str(result.trouble)
+    assert "were mirrored there cannot be known" in str(result.trouble)
     forward.handovers = unreadable.handovers
     forward.until_caught_up()
     back.until_caught_up()

@@ -285,7 +285,7 @@ def _lagging(facts: Facts) -> list[PartitionStatus]:
         raise NotLookedAt(
             NotSeen(
                 "how far the copies are behind",
-                "the source told no ends of its logs",
+                "the source reported no ends of its logs",
                 facts.settings.flow.source,
                 mends.mirror(facts, "readiness") + ", again",
             )

@@ -144,7 +144,7 @@ def test_nothing_is_decided_while_the_state_topic_cannot_be_read() -> None:
     topic.is_away = True
     mirrored = known(topic)
     for _ in range(2):
-        with pytest.raises(Undecided, match="producer id 6 were mirrored there cannot be told: east: away"):
+        with pytest.raises(Undecided, match="producer id 6 were mirrored there cannot be known: east: away"):
             mirrored.has_written(6, (BACK,), received_at=0.0)
     assert not mirrored.has_written(-1, (BACK,), received_at=0.0), "a producer without an id is no mirror"
 

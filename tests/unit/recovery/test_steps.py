@@ -160,7 +160,7 @@ def test_what_cannot_be_looked_at_is_not_taken_to_be_so_still(journal: Journal) 
     assert acts.noted == ["cut", "cut", "start"], "it is done again"
     results = carry_out(steps, journal, goes_back=False)
     assert found(results) == [("cut", FAIL)], "and behind the point of no return it ends the run"
-    assert "it cannot be told: cluster east: listing: no answer" in results[0].result.detail
+    assert "it cannot be known: cluster east: listing: no answer" in results[0].result.detail
 
 
 def test_the_journal_says_of_no_step_that_failed_when_it_happened(journal: Journal) -> None:
