@@ -127,7 +127,7 @@ def gaps_of(
         yield Gap(source, start, until, reason, at_ms, GapKind.RECREATED, None, copy.former_id)
 
 
-def told_anew(copy: OutdatedCopy, gaps: Iterable[Gap], flow: Flow, problem: str | None) -> Iterable[Gap]:
+def with_outcome(copy: OutdatedCopy, gaps: Iterable[Gap], flow: Flow, problem: str | None) -> Iterable[Gap]:
     """Yield those of the gaps that do not say yet what became of the copy; ``problem``: why it was not deleted."""
     still_there = (
         f"{_STILL_THERE}{flow.target} does not delete it: {problem}: delete the topic there, or have {flow.target} "
@@ -245,8 +245,8 @@ class RecreatedTopicsTick(RecordingTick):
         # Closed by this engine now, or by one that was killed then.
         kept = copies.keys() - {each.copy.name for each in deleted}
         problems += self._opened_again([as_before[name] for name in sorted(kept)])
-        known = {gap.key: gap for gap in (*state.gaps.values(), *gaps)}.values()
-        news = [gap for each in results for gap in told_anew(copies[each.item], known, flow, each.problem)]
+        recorded = {gap.key: gap for gap in (*state.gaps.values(), *gaps)}.values()
+        news = [gap for each in results for gap in with_outcome(copies[each.item], recorded, flow, each.problem)]
         self._put_on_record(news, at_ms)
         return len(deleted), problems
 
