@@ -391,7 +391,8 @@ class FlowControl:
                 if source is None:
                     return 0, ()
                 if has_shared_copies(self._settings, source, self._target):
-                    lost = begun_anew(log.state, has_run=True, now_ms=now_ms())
+                    same_offsets = self._settings.same_offsets
+                    lost = begun_anew(log.state, has_run=True, now_ms=now_ms(), same_offsets=same_offsets)
             if lacking := self._lacking(log, lost):
                 self._append(writer, lacking)
                 log.restored()
@@ -435,7 +436,7 @@ class FlowControl:
         has_run = has_run_before(settings, source, target) or (
             self._producers.was_given(state) and has_shared_copies(settings, source, target)
         )
-        return begun_anew(state, has_run=has_run, now_ms=now_ms())
+        return begun_anew(state, has_run=has_run, now_ms=now_ms(), same_offsets=settings.same_offsets)
 
     def _lacking(self, log: FlowLog, lost: Loss | None) -> list[StateRecord]:
         """Return what must stand in the state topic before anything is copied, and does not."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from mirror.config.settings import SameOffsets
 from mirror.copier.work import Handover
 from mirror.model.counts import counted
 from mirror.model.flow_state import FlowState
@@ -87,13 +88,15 @@ def restored(
     return [*read, *latest, *sparse_maps, loss.record(), *settled]
 
 
-def begun_anew(state: FlowState, *, has_run: bool, now_ms: int) -> Loss | None:
+def begun_anew(state: FlowState, *, has_run: bool, now_ms: int, same_offsets: SameOffsets | None = None) -> Loss | None:
     """Return what was lost of a state topic that an engine finds when it starts, None if nothing is known to be.
 
     Parameters
     ----------
     has_run
         whether the flow's other topics say that an engine has run it before.
+    same_offsets
+        which of its copies are to have the source's offsets: nothing is looked up in those.
     """
     if state.source_id or state.loss is not None:
         return None
@@ -106,9 +109,24 @@ def begun_anew(state: FlowState, *, has_run: bool, now_ms: int) -> Loss | None:
         return Loss(
             now_ms,
             "the state topic is empty, but the flow has run before: what was copied already is looked up in the "
-            f"copies, and partitions where it is not found stop; {_FORGOTTEN}",
+            f"copies, and partitions where it is not found stop{_not_looked_up(same_offsets)}; {_FORGOTTEN}",
         )
     return None
+
+
+def _not_looked_up(same_offsets: SameOffsets | None) -> str:
+    """Say what becomes of copies that are to have the source's offsets, where what they hold is not on record."""
+    if same_offsets is None:
+        return ""
+    becomes = (
+        "is translated from now on (mirror.offsets.refused), and looked up"
+        if same_offsets.translates_refused
+        else "is not looked up: its partition stops until the copy is deleted, and is made anew then"
+    )
+    return (
+        f". But a copy of mirror.offsets = same that holds anything {becomes}; one of a topic that is copied both ways "
+        "under its own name goes on behind the position of the flow back"
+    )
 
 
 def lacking_pauses(known: Pauses, state: FlowState) -> list[StateRecord]:

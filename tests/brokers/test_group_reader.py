@@ -34,9 +34,7 @@ def test_every_group_of_many_is_handed_its_partitions_from_its_positions_on(
     goals = {partition: ReadGoal(10, 1) for partition in partitions}
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        handed = list(
-            pool.map(lambda group: read_as_group(client, group, goals, _PATIENT, threading.Event()), groups)
-        )
+        handed = list(pool.map(lambda group: read_as_group(client, group, goals, _PATIENT, threading.Event()), groups))
 
     offsets = [{each: [seen.offset for seen in one.records] for each, one in of.items()} for of in handed]
     assert [one.problem for of in handed for one in of.values()] == [None] * (2 * _GROUPS)

@@ -39,6 +39,7 @@ def test_a_state_topic_that_is_deleted_while_no_engine_runs_stops_the_copies_by_
     before = without_state(engines, west)
     engines.running["second"] = engines.start()
     await_reason(engines, "nothing says that they are the source's")
+    await_reason(engines, "is not looked up: its partition stops until the copy is deleted")
     assert [read(engines.target, each, "read_uncommitted") for each in engines.copies] == before
 
 
@@ -58,6 +59,7 @@ def test_a_state_topic_that_is_deleted_while_no_engine_runs_has_copies_translate
         )
         assert copied == originals
     await_reason(engines, f"{PARTITIONS} partitions are translated")
+    await_reason(engines, "is translated from now on (mirror.offsets.refused), and looked up")
 
 
 def without_state(engines: Engines, west: Cluster) -> list[dict[int, tuple[Any, ...]]]:

@@ -204,6 +204,21 @@ def test_a_flow_that_has_run_and_has_nothing_on_record_has_lost_it() -> None:
     assert begun_anew(FlowState(loss=Loss(1, "known")), has_run=True, now_ms=5) is None
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ((), ""),
+        (("mirror.offsets = same",), "holds anything is not looked up: its partition stops until the copy is deleted"),
+        (("mirror.offsets = same", "mirror.offsets.refused = translate"), "holds anything is translated from now on"),
+    ],
+)
+def test_what_becomes_of_copies_with_the_source_s_offsets_is_told_too(lines: tuple[str, ...], said: str) -> None:
+    lost = begun_anew(FlowState(), has_run=True, now_ms=5, same_offsets=flow_settings(*lines).same_offsets)
+    assert lost is not None
+    assert ("a copy of mirror.offsets = same" in lost.reason) == bool(lines)
+    assert said in lost.reason
+
+
 def test_positions_without_any_writer_are_of_a_topic_that_was_lost() -> None:
     """Of a version before there was a record of the source there are writers."""
     position = Position(3, 3, 0, True).record(ORDERS)
