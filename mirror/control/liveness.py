@@ -57,7 +57,7 @@ class LivenessWatch:
         """Have seen nothing."""
         self._silence = Silence()
         self._seen: tuple[str, int, int] | None = None
-        # By this machine's steady clock: the last look, and the last that found the claim renewed since the one before.
+        # By this machine's steady clock: the last look, and since when at least the claim was renewed.
         self._looked_at: float | None = None
         self._renewed_at: float | None = None
 
@@ -99,13 +99,14 @@ class LivenessWatch:
         # What was written before it was asked was read, and some of what came while it was read.
         age_ms, ahead_ms = asked_ms - run.at_ms, run.at_ms - now_ms()
         is_in_step = age_ms <= SILENT_AFTER_MS and ahead_ms <= _IN_STEP_MS
-        if claim is None:
+        # Claims without a term are not renewed.
+        if claim is None or claim.term == 0:
             return Liveness() if is_in_step else Liveness(_silence(age_ms, None))
         read_at = steady_seconds()
         seen = claim.engine, claim.term, claim.renewals
-        is_followed = self._looked_at is not None and 1000 * (read_at - self._looked_at) <= SILENT_AFTER_MS
-        if self._seen not in (None, seen) and (is_watched or is_followed):
-            self._renewed_at = asked_at
+        if self._seen not in (None, seen):
+            # Between two looks it may have been right behind the first.
+            self._renewed_at = asked_at if is_watched else self._looked_at
         self._seen, self._looked_at = seen, read_at
         silent_seconds = self._silence.look(claim, asked_at, read_at)
         is_renewed = self._renewed_at is not None and 1000 * (asked_at - self._renewed_at) <= SILENT_AFTER_MS

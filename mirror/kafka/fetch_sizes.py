@@ -23,7 +23,7 @@ _SHORT_SECONDS = 0.005
 _LONGEST_ANSWER_SECONDS = 1.0
 # What nobody would ask for; the settings limit it further.
 _LARGEST_BYTES = 1 << 30
-# A broker sends a first batch whole however little is asked for.
+# A broker sends a first batch whole however little is asked for: that less is held back says nothing of the size.
 _LEAST_BYTES = 16 << 10
 
 
@@ -47,7 +47,8 @@ class FetchSizes:
 
     def throttled(self, asked_bytes: int) -> None:
         """Take in that an answer was held back because of a quota, when so much was asked for."""
-        self._allowed = max(_LEAST_BYTES, self.allowed(asked_bytes) // 2)
+        if asked_bytes >= _LEAST_BYTES:
+            self._allowed = max(_LEAST_BYTES, self.allowed(asked_bytes) // 2)
 
     def brought(self, total_bytes: int) -> None:
         """Take in the size of an answer that no quota held back."""

@@ -136,6 +136,20 @@ def test_a_renewal_some_time_between_two_looks_far_apart_does_not_say_that_it_st
     assert watch.look(world.poll)[1].silence is not None
 
 
+@pytest.mark.parametrize("every_seconds", [2, 7, 14])
+@pytest.mark.parametrize("renews_seconds", [0, 2])
+def test_an_engine_that_died_between_two_looks_runs_no_longer_than_its_reports_say(
+    world: World, every_seconds: int, renews_seconds: int
+) -> None:
+    watch = LivenessWatch()
+    watch.look(world.poll)
+    world.dies_at = world.now + renews_seconds
+    while (found := watch.look(world.poll)[1]).silence is None:
+        assert found.skew is None, "both clocks are right"
+        assert world.now <= world.dies_at + SILENT_AFTER_MS / 1000
+        world.now += every_seconds
+
+
 def test_after_an_outage_it_is_watched_anew(world: World) -> None:
     watch = LivenessWatch()
     watch.look(world.poll)
@@ -152,10 +166,14 @@ def test_after_an_outage_it_is_watched_anew(world: World) -> None:
     assert watch.look(world.poll)[1].silence is not None
 
 
-def test_without_a_claim_the_clocks_are_all_there_is(world: World) -> None:
+@pytest.mark.parametrize("claim", [None, Claim("an engine")])
+def test_without_a_claim_that_is_renewed_the_clocks_are_all_there_is(world: World, claim: Claim | None) -> None:
     """As engines of the first versions left it."""
-    world.claim = lambda _: None
-    assert LivenessWatch().look(world.poll)[1].silence is None
+    world.claim = lambda _: claim
+    watch = LivenessWatch()
+    while world.now < 1_000 + 2 * SILENT_AFTER_MS / 1000:
+        assert watch.look(world.poll)[1].silence is None
+        world.now += 2
     world.dies_at = world.now - 30
     assert LivenessWatch().look(world.poll)[1].silence == "the engine last reported 30 s ago"
 

@@ -87,3 +87,10 @@ def test_after_a_quota_is_lifted_answers_grow_to_what_they_were() -> None:
     for _ in range(20):
         sizes.brought(sizes.total(LIMIT))
     assert sizes.total(LIMIT) == FIRST_TOTAL_BYTES
+
+
+def test_a_reader_of_one_batch_that_is_held_back_makes_the_others_on_the_connection_ask_for_no_less() -> None:
+    """However little is asked for, a batch comes whole: that it was held back says nothing of the size."""
+    sizes = FetchSizes()
+    sizes.throttled(1)
+    assert sizes.allowed(LIMIT) == LIMIT
