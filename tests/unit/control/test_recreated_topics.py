@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from mirror.control import recreated_topics
+from mirror.control.closed_copies import closed_notes
 from mirror.control.flow_log import FlowLog
 from mirror.control.recreated_topics import RecreatedTopicsTick, outdated_copies
 from mirror.kafka import old_topics, topic_ids
@@ -17,11 +18,12 @@ from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, Topic
 from mirror.kafka.log import NewRecord
+from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
-from mirror.model.state_values import source_record
+from mirror.model.state_values import ClosedCopy, source_record
 from tests.unit.control.builders import entry, flow_settings, topic
 
 ASKED = ("mirror.offsets = same", "mirror.offsets.recreated = make-anew")
@@ -107,10 +109,14 @@ class World:
         self.written: list[NewRecord] = []
         self.alias, self.cluster_id, self.bootstrap_servers = "west", "the east", "west:9092"
         self.state = state_of(AT.record(ORDERS), AT.record(GONE), source_record(self.cluster_id))
+        self.begin_anew(*ASKED)
+
+    def begin_anew(self, *lines: str) -> None:
+        """By a file with these lines."""
         cluster = cast(Cluster, self)
         log = cast(FlowLog, SimpleNamespace(state=self.state))
         self._tick = RecreatedTopicsTick(
-            *(cluster, cluster, flow_settings(*ASKED), log, self, self.stopped.__contains__, lambda: 7),
+            *(cluster, cluster, flow_settings(*lines), log, self, self.stopped.__contains__, lambda: 7),
             *(self.written_by, self.pause),
         )
 
@@ -128,6 +134,7 @@ class World:
         for name, change in changes.items():
             value = change.set.get("max.message.bytes", "")
             problem = self.not_closed if value == "0" else self.not_opened
+            assert name in self.state.closed or value != "0", "it is on record before"
             if problem is None:
                 self.most_bytes[name] = value
             results.append(ItemResult(name, problem))
@@ -158,9 +165,8 @@ class World:
     def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
         assert (topic, partition) == ("mm2-state.east.internal", 0)
         assert self.state.gaps or not self.deleted, "what is gone is on record before"
-        self.written += records
+        self.written += [each for each in records if not (each[0] or b"").startswith(b'["closed"')]
         for key, value, *_ in records:
-            assert value is not None
             self.state.apply(key, value)
         return 0
 
@@ -184,6 +190,7 @@ def test_it_is_deleted_by_its_id_and_that_is_told(world: World) -> None:
     assert (report.done, report.problems) == (1, ())
     (note,) = report.notes
     assert note.startswith(f"east.orders on west (id {COPY}) is deleted and made anew")
+    assert world.state.closed == {}
 
 
 def test_what_its_logs_hold_and_what_was_never_copied_is_a_gap_before_it_is_deleted_also_behind_the_position(
@@ -264,6 +271,7 @@ def test_what_others_write_while_it_is_looked_at_keeps_the_copy_and_it_takes_rec
     assert report.problems == ("east.orders on west is not deleted to be made anew: somebody else has written",)
     assert (world.deleted, world.written) == ([], [])
     assert world.most_bytes == {"east.orders": "1000" if before == "1000" else ""}
+    assert world.state.closed == {}
 
 
 def test_a_copy_that_cannot_be_closed_for_writes_is_kept(world: World) -> None:
@@ -301,6 +309,44 @@ def test_a_copy_that_cannot_be_opened_again_is_named_and_hides_neither_a_deletio
         "needs AlterConfigs on the topic"
     )
     assert "--entity-name east.bills --alter --delete-config max.message.bytes" in closed
+
+
+@pytest.mark.parametrize("before", [None, "1000"])
+@pytest.mark.parametrize(
+    "lines", [("topics = bills",), ("mirror.offsets = same",), ("mirror.offsets.recreated = stop",)]
+)
+def test_what_an_engine_that_was_killed_has_closed_is_opened_whatever_the_file_says_by_now(
+    world: World, lines: tuple[str, ...], before: str | None
+) -> None:
+    world.state.apply(*ClosedCopy("east.orders", COPY, before).record())
+    world.most_bytes["east.orders"] = "0"
+    world.begin_anew(*lines)
+    world.not_opened = "needs AlterConfigs on the topic"
+    (problem,) = world.look().problems
+    change = "--delete-config max.message.bytes" if before is None else "--add-config max.message.bytes=1000"
+    assert problem == (
+        "east.orders on west takes no records: it was closed (max.message.bytes = 0), and opening it again is refused: "
+        "needs AlterConfigs on the topic; to open it: kafka-configs.sh --bootstrap-server west:9092 --entity-type "
+        f"topics --entity-name east.orders --alter {change}"
+    )
+    world.not_opened = None
+    assert world.look().problems == ()
+    assert (world.most_bytes, world.state.closed) == ({"east.orders": before or ""}, {})
+
+
+def test_while_no_engine_runs_a_copy_that_is_closed_is_told_with_what_opens_it(world: World) -> None:
+    world.state.apply(*ClosedCopy("east.orders", COPY, None).record())
+    (note,) = closed_notes(Flow("east", "west"), "west:9092", world.state)
+    assert note.startswith("east.orders on west takes no records (max.message.bytes = 0): an engine closed it")
+    assert note.endswith("--entity-name east.orders --alter --delete-config max.message.bytes")
+
+
+def test_what_has_the_name_of_a_copy_that_was_closed_is_left_alone(world: World) -> None:
+    world.state.apply(*ClosedCopy("east.orders", ANEW, None).record())
+    world.most_bytes["east.orders"] = "0"
+    world.stopped.clear()
+    assert world.look().problems == ()
+    assert (world.most_bytes, world.state.closed) == ({"east.orders": "0"}, {})
 
 
 def test_what_may_be_of_another_cluster_is_kept(world: World) -> None:
