@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from mirror.kafka.channel import EARLIEST
 from mirror.kafka.cluster import Cluster
 from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.copying import write
+from tests.brokers.copying import delete_records, ends_of, write
 from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_engines import (
     SAME,
@@ -54,6 +55,45 @@ def test_an_engine_that_is_killed_while_it_makes_a_copy_anew_leaves_the_rest_to_
         assert read(engines.target, copy, "read_uncommitted") == read(engines.source, source, "read_uncommitted")
     assert gaps_of(engines) == {(number, 0, 10, "recreated") for number in range(PARTITIONS)}
     assert not is_closed(west, engines.copies[0].topic)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "behind the deletion",
+        "behind the creation",
+        "behind the first positions",
+        "behind the padding",
+        "behind the removal of the padding",
+        "behind the first batch",
+    ],
+)
+def test_an_engine_that_is_killed_while_it_begins_the_new_copy_has_every_record_at_its_offset_once(
+    moment: str, engines: Engines, east: Cluster, west: Cluster
+) -> None:
+    """Of a topic whose head is removed, so that the copy is padded first."""
+    former = recreated(engines, east, west)
+    sources = [TopicPartition(engines.topic, copy.partition) for copy in engines.copies]
+    for source in sources:
+        delete_records(engines.source, source, 5)
+    engines.running["second"] = started(engines, moment)
+    assert wait_until(engines.running["second"].return_code, f"the kill {moment}", timeout_seconds=120) == -9
+    for source in sources:
+        write(engines.source, source, range(20, 23))
+    engines.running["third"] = engines.start()
+    await_anew(engines, west, engines.copies, former)
+    for source, copy in zip(sources, engines.copies, strict=True):
+        originals = read(engines.source, source, "read_uncommitted")
+        # Padding is seen until it is removed.
+        wait_until(
+            lambda copy=copy: read(engines.target, copy, "read_uncommitted"),
+            f"{copy} to have what {source} has; the engine said {engines.running['third'].log_tail(8)}",
+            timeout_seconds=240,
+            until=lambda found, originals=originals: found == originals,
+        )
+        assert sorted(originals) == [5, 6, 7, 8, 9]
+        assert ends_of(engines.target, [copy], EARLIEST) == {copy: 5}
+    assert gaps_of(engines) == {(number, 0, 10, "recreated") for number in range(PARTITIONS)}
 
 
 @pytest.mark.parametrize("by_now", ["stops", "translated", "not chosen"])
