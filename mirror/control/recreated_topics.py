@@ -30,15 +30,17 @@ from mirror.control import closed_copies
 from mirror.control.flow_log import FlowLog
 from mirror.control.flow_tick import RecordingTick
 from mirror.control.tick import Appender, Clock, now_ms
+from mirror.control.topics import ClusterTopics, plan_topics
 from mirror.kafka import old_topics, topic_ids
 from mirror.kafka.answers import Found
 from mirror.kafka.brokers import known_topic_ids
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_model import Topic
+from mirror.kafka.cluster_model import ConfigChange, NewTopic, Topic
 from mirror.kafka.log import read_batches
 from mirror.kafka.old_topics import OldTopic
 from mirror.kafka.problems import ClusterError, KafkaProblem
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
@@ -144,6 +146,24 @@ def told_anew(copy: OutdatedCopy, gaps: Iterable[Gap], flow: Flow, problem: str 
         reason = gap.reason.partition(_STILL_THERE)[0] + still_there
         if is_of_copy and reason != gap.reason:
             yield replace(gap, reason=reason)
+
+
+def not_as_wanted(copy: OutdatedCopy, found: OldTopic, wanted: NewTopic, flow: Flow) -> str | None:
+    """Say in what a copy that somebody else has created is another one than was ``wanted``; None: in nothing."""
+    differs = []
+    if found.partitions != wanted.partitions:
+        becomes = "it keeps them" if found.partitions > wanted.partitions else "what lacks is added"
+        counts = f"{counted(found.partitions, 'partition')}, and {copy.topic.name} on {flow.source} {wanted.partitions}"
+        differs.append(f"it has {counts}; {becomes}")
+    if wanted.replication_factor not in (-1, found.replication_factor):
+        differs.append(f"it has {counted(found.replication_factor, 'replica')}, and not {wanted.replication_factor}")
+    if not differs:
+        return None
+    return (
+        f"{found.name} on {flow.target} was created by somebody else as soon as it was deleted to be made anew, as by "
+        f"a client that asks for it where auto.create.topics.enable = true: {'; '.join(differs)}. To have it as the "
+        "engine creates it, keep clients from asking for it, and delete it"
+    )
 
 
 def written_by_others(settings: FlowSettings, copy: TopicPartition, start: int, end: int) -> str | None:
@@ -256,6 +276,7 @@ class RecreatedTopicsTick(RecordingTick):
             f"mirror.offsets.recreated says: {each.topic.name} on {flow.source} was deleted and created anew"
             for each in deleted
         )
+        problems += self._created(deleted)
         gone = {each.copy.name for each in deleted}
         kept = [
             each for name, each in sorted(as_before.items()) if name not in gone and (name in own or each.is_closed)
@@ -266,6 +287,36 @@ class RecreatedTopicsTick(RecordingTick):
         news = [gap.record() for each in results for gap in told_anew(copies[each.item], known, flow, each.problem)]
         self._record([*news, *opened.records, *(as_before[name].as_closed.no_record() for name in gone)], at_ms)
         return len(deleted), problems
+
+    def _created(self, deleted: Sequence[OutdatedCopy]) -> list[str]:
+        """Create the copies anew, at once: elsewhere a client that asks for one may have its broker create it.
+
+        Say where that has come first. What is refused comes again, and is told, with the other topics.
+        """
+        if not deleted:
+            return []
+        by_copy = {each.copy.name: each for each in deleted}
+        upstream = {each.topic.name: each.topic for each in deleted}
+        try:
+            source = ClusterTopics(self._source.alias, upstream, self._source.topic_configs(upstream))
+            target = ClusterTopics(self._target.alias, {}, brokers=len(self._target.broker_ids()))
+            planned = plan_topics(source, target, self._settings).creates
+            existed = {each.item for each in self._target.create_topics(planned) if each.existed}
+            found = old_topics.look_at(self._target, existed)
+            others = [each for each in planned if each.name in found]
+            # Of one that is about to go nothing is changed.
+            others = [each for each in others if found[each.name].topic_id != by_copy[each.name].copy.topic_id]
+            changes = {each.name: ConfigChange(set=each.configs) for each in others if each.configs}
+            set_to = self._target.alter_configs(changes) if changes else []
+        except ClusterError as problem:
+            return [str(problem)]
+        said = [not_as_wanted(by_copy[each.name], found[each.name], each, self._settings.flow) for each in others]
+        refused = [
+            f"{each.item} on {self._target.alias} does not get its settings: {each.problem}"
+            for each in set_to
+            if each.problem is not None
+        ]
+        return [*filter(None, said), *refused]
 
     def _closed(
         self, copies: Mapping[str, OutdatedCopy], as_before: Mapping[str, OldTopic]

@@ -16,7 +16,7 @@ from mirror.control.recreated_topics import RecreatedTopicsTick, outdated_copies
 from mirror.kafka import old_topics, topic_ids
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, Topic
+from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, NewTopic, Topic
 from mirror.kafka.log import NewRecord
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
@@ -95,6 +95,7 @@ class World:
         self.ids = {"orders": NEW, "east.orders": COPY}
         self.told = {"orders": frozenset({NEW})}
         self.stopped = {"orders"}
+        self.partitions = {"orders": 1, "east.orders": 2, "bills": 1, "east.bills": 1}
         # Of the copy's partitions.
         self.logs = [(4, 11), (5, 5)]
         self.deleted: list[Mapping[str, str]] = []
@@ -106,6 +107,8 @@ class World:
         self.not_closed: str | None = None
         self.not_opened: str | None = None
         self.lacks: dict[str, str] = {}
+        self.created: list[NewTopic] = []
+        self.found_id = ""
         self.written: list[NewRecord] = []
         self.alias, self.cluster_id, self.bootstrap_servers = "west", "the east", "west:9092"
         self.state = state_of(AT.record(ORDERS), AT.record(GONE), source_record(self.cluster_id))
@@ -145,9 +148,12 @@ class World:
         return self.others.get(copy)
 
     def topics(self, names: Collection[str]) -> Found[str, Topic]:
-        counts = {"orders": 1, "east.orders": 2, "bills": 1, "east.bills": 1}
         return Found(
-            {name: replace(topic(name, counts[name]), topic_id=self.ids[name]) for name in names if name in self.ids}
+            {
+                name: replace(topic(name, self.partitions[name]), topic_id=self.ids[name])
+                for name in names
+                if name in self.ids
+            }
         )
 
     def offsets(self, partitions: Collection[TopicPartition], at: str) -> Found[TopicPartition, int]:
@@ -161,6 +167,16 @@ class World:
         assert all(self.most_bytes[name] == "0" for name in ids), "nobody can write to it"
         self.deleted.append(ids)
         return [ItemResult(name, self.problem) for name in ids]
+
+    def broker_ids(self) -> list[int]:
+        return [1]
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> list[ItemResult]:
+        assert self.deleted, "what is there is not created"
+        self.created += topics
+        if self.found_id:
+            self.ids["east.orders"] = self.found_id
+        return [ItemResult(each.name, existed=bool(self.found_id)) for each in topics]
 
     def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
         assert (topic, partition) == ("mm2-state.east.internal", 0)
@@ -191,6 +207,33 @@ def test_it_is_deleted_by_its_id_and_that_is_told(world: World) -> None:
     (note,) = report.notes
     assert note.startswith(f"east.orders on west (id {COPY}) is deleted and made anew")
     assert world.state.closed == {}
+
+
+def test_it_is_created_anew_at_once_as_its_topic_is_now(world: World) -> None:
+    assert world.look().problems == ()
+    assert [(each.name, each.partitions) for each in world.created] == [("east.orders", 1)]
+
+
+def test_what_somebody_else_has_created_instead_gets_the_settings_and_is_told_of(world: World) -> None:
+    world.found_id = ANEW
+    world.most_bytes["orders"] = "5000"
+    (problem,) = world.look().problems
+    assert "east.orders on west was created by somebody else as soon as it was deleted" in problem
+    assert "auto.create.topics.enable = true: it has 2 partitions, and orders on east 1; it keeps them" in problem
+    assert world.most_bytes["east.orders"] == "5000"
+
+
+def test_what_somebody_else_has_created_just_as_it_was_to_be_is_not_told_of(world: World) -> None:
+    world.found_id, world.partitions["east.orders"] = ANEW, 1
+    world.logs.pop()
+    assert world.look().problems == ()
+    assert len(world.created) == 1
+
+
+def test_a_copy_that_is_about_to_go_is_not_taken_for_another_one(world: World) -> None:
+    world.found_id = COPY
+    assert world.look().problems == ()
+    assert world.most_bytes == {"east.orders": "0"}
 
 
 def test_what_its_logs_hold_and_what_was_never_copied_is_a_gap_before_it_is_deleted_also_behind_the_position(
