@@ -21,29 +21,31 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
 from mirror.config.settings import FlowSettings
+from mirror.control import closed_copies
 from mirror.control.flow_log import FlowLog
 from mirror.control.flow_tick import RecordingTick
 from mirror.control.tick import Appender, Clock, now_ms
+from mirror.control.topics import ClusterTopics, plan_topics
 from mirror.kafka import old_topics, topic_ids
 from mirror.kafka.answers import Found
 from mirror.kafka.brokers import known_topic_ids
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_model import Topic
+from mirror.kafka.cluster_model import ConfigChange, NewTopic, Topic
 from mirror.kafka.log import read_batches
 from mirror.kafka.old_topics import OldTopic
 from mirror.kafka.problems import ClusterError, KafkaProblem
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
-from mirror.model.state_record import stamped, state_topic
 from mirror.same_offsets.chain import producer_of
 
 # Brokers take in a changed setting within moments, each by itself; what they took before lies in the log then.
@@ -146,6 +148,24 @@ def with_outcome(copy: OutdatedCopy, gaps: Iterable[Gap], flow: Flow, problem: s
             yield replace(gap, reason=reason)
 
 
+def not_as_wanted(copy: OutdatedCopy, found: OldTopic, wanted: NewTopic, flow: Flow) -> str | None:
+    """Say in what a copy that somebody else has created is another one than was ``wanted``; None: in nothing."""
+    differs = []
+    if found.partitions != wanted.partitions:
+        becomes = "it keeps them" if found.partitions > wanted.partitions else "what lacks is added"
+        counts = f"{counted(found.partitions, 'partition')}, and {copy.topic.name} on {flow.source} {wanted.partitions}"
+        differs.append(f"it has {counts}; {becomes}")
+    if wanted.replication_factor not in (-1, found.replication_factor):
+        differs.append(f"it has {counted(found.replication_factor, 'replica')}, and not {wanted.replication_factor}")
+    if not differs:
+        return None
+    return (
+        f"{found.name} on {flow.target} was created by somebody else as soon as it was deleted to be made anew, as by "
+        f"a client that asks for it where auto.create.topics.enable = true: {'; '.join(differs)}. To have it as the "
+        "engine creates it, keep clients from asking for it, and delete it"
+    )
+
+
 def written_by_others(settings: FlowSettings, copy: TopicPartition, start: int, end: int) -> str | None:
     """Say who else has written to a copy between two offsets, None if nobody has.
 
@@ -195,6 +215,14 @@ class RecreatedTopicsTick(RecordingTick):
         self._pause = pause
 
     def _round(self, at_ms: int) -> tuple[int, Sequence[str]]:
+        # By a round that was broken off, or an engine that was killed.
+        left = closed_copies.open_again(self._target, self._log.state.closed.values())
+        self._record(left.records, at_ms)
+        done, problems = self._made_anew(left.problems.keys(), at_ms)
+        return done, [*left.problems.values(), *problems]
+
+    def _made_anew(self, closed: Container[str], at_ms: int) -> tuple[int, Sequence[str]]:
+        """Delete the copies that are outdated but for those that are still closed."""
         state, flow = self._log.state, self._settings.flow
         stopped = {name for name in _with_same_offsets(state, self._settings) if self._has_stopped(name)}
         if not stopped:
@@ -215,20 +243,26 @@ class RecreatedTopicsTick(RecordingTick):
                 for each in outdated
             ]
         known = known_topic_ids(self._source, [each.topic.name for each in outdated])
-        copies = {each.copy.name: each for each in outdated if known[each.topic.name] == {each.topic.topic_id}}
+        copies = {
+            each.copy.name: each
+            for each in outdated
+            if known[each.topic.name] == {each.topic.topic_id} and each.copy.name not in closed
+        }
         if not copies:
             return 0, ()
         as_before = old_topics.look_at(self._target, copies)
         copies = {name: each for name, each in copies.items() if name in as_before}
         lacking = old_topics.lacking_rights(self._target, copies)
-        bounds = self._closed({name: copy for name, copy in copies.items() if name not in lacking}, as_before)
+        own = self._own({name: copy for name, copy in copies.items() if name not in lacking})
+        self._record([as_before[name].as_closed.record() for name in sorted(own)], at_ms)
+        bounds = self._closed({name: copies[name] for name in own}, as_before)
         kept_for = {name: f"{why}: grant it, or delete the topic there" for name, why in lacking.items()}
         problems = [
             f"{name} on {flow.target} is not deleted to be made anew: {why}"
-            for name, why in (kept_for | bounds.problems).items()
+            for name, why in (kept_for | own.problems | bounds.problems).items()
         ]
         gaps = [gap for name, logs in bounds.items() for gap in gaps_of(copies[name], logs, state, flow, at_ms)]
-        self._put_on_record(gaps, at_ms)
+        self._record([gap.record() for gap in gaps], at_ms)
         ids = {name: copies[name].copy.topic_id for name in bounds}
         results = self._target.delete_topics_by_id(ids) if ids else []
         problems += [
@@ -242,48 +276,65 @@ class RecreatedTopicsTick(RecordingTick):
             f"mirror.offsets.recreated says: {each.topic.name} on {flow.source} was deleted and created anew"
             for each in deleted
         )
-        # Closed by this engine now, or by one that was killed then.
-        kept = copies.keys() - {each.copy.name for each in deleted}
-        problems += self._opened_again([as_before[name] for name in sorted(kept)])
+        problems += self._created(deleted)
+        gone = {each.copy.name for each in deleted}
+        kept = [
+            each for name, each in sorted(as_before.items()) if name not in gone and (name in own or each.is_closed)
+        ]
+        opened = closed_copies.open_again(self._target, [each.as_closed for each in kept])
+        problems += opened.problems.values()
         recorded = {gap.key: gap for gap in (*state.gaps.values(), *gaps)}.values()
-        news = [gap for each in results for gap in with_outcome(copies[each.item], recorded, flow, each.problem)]
-        self._put_on_record(news, at_ms)
+        news = [
+            gap.record() for each in results for gap in with_outcome(copies[each.item], recorded, flow, each.problem)
+        ]
+        self._record([*news, *opened.records, *(as_before[name].as_closed.no_record() for name in gone)], at_ms)
         return len(deleted), problems
 
-    def _put_on_record(self, gaps: Sequence[Gap], at_ms: int) -> None:
-        if gaps:
-            records = stamped([gap.record() for gap in gaps], None, at_ms)
-            self._writer.append(state_topic(self._settings.flow.source), 0, records)
+    def _created(self, deleted: Sequence[OutdatedCopy]) -> list[str]:
+        """Create the copies anew, at once: elsewhere a client that asks for one may have its broker create it.
 
-    def _opened_again(self, copies: Iterable[OldTopic]) -> list[str]:
-        """Have the copies take records again; return, in words, which still do not, and how they are opened."""
-        problems = []
-        for each in copies:
-            try:
-                old_topics.open_again(self._target, [each])
-            except ClusterError as refused:
-                problems.append(
-                    f"{each.name} on {self._target.alias} takes no records: it was closed (max.message.bytes = 0), and "
-                    f"opening it again is refused: {refused.reason}; to open it: "
-                    f"{old_topics.opening_command(self._target, each)}"
-                )
-        return problems
+        Say where that has come first. What is refused comes again, and is told, with the other topics.
+        """
+        if not deleted:
+            return []
+        by_copy = {each.copy.name: each for each in deleted}
+        upstream = {each.topic.name: each.topic for each in deleted}
+        try:
+            source = ClusterTopics(self._source.alias, upstream, self._source.topic_configs(upstream))
+            target = ClusterTopics(self._target.alias, {}, brokers=len(self._target.broker_ids()))
+            planned = plan_topics(source, target, self._settings).creates
+            existed = {each.item for each in self._target.create_topics(planned) if each.existed}
+            found = old_topics.look_at(self._target, existed)
+            others = [each for each in planned if each.name in found]
+            # Of one that is about to go nothing is changed.
+            others = [each for each in others if found[each.name].topic_id != by_copy[each.name].copy.topic_id]
+            changes = {each.name: ConfigChange(set=each.configs) for each in others if each.configs}
+            set_to = self._target.alter_configs(changes) if changes else []
+        except ClusterError as problem:
+            return [str(problem)]
+        said = [not_as_wanted(by_copy[each.name], found[each.name], each, self._settings.flow) for each in others]
+        refused = [
+            f"{each.item} on {self._target.alias} does not get its settings: {each.problem}"
+            for each in set_to
+            if each.problem is not None
+        ]
+        return [*filter(None, said), *refused]
 
     def _closed(
         self, copies: Mapping[str, OutdatedCopy], as_before: Mapping[str, OldTopic]
     ) -> Found[str, dict[TopicPartition, tuple[int, int]]]:
         """Return the bounds of the copies that may be deleted: nothing can be written to them any more."""
-        bounds = self._own(copies)
-        for name in sorted(bounds):
+        problems = {}
+        for name in sorted(copies):
             try:
                 old_topics.close(self._target, [as_before[name]])
             except ClusterError as refused:
-                bounds.problems[name] = f"{refused.doing}: {refused.reason}"
-        closed = {name: copies[name] for name in bounds if name not in bounds.problems}
+                problems[name] = f"{refused.doing}: {refused.reason}"
+        closed = {name: copy for name, copy in copies.items() if name not in problems}
         if closed:
             self._pause(_CLOSED_SECONDS)
         found = self._own(closed)
-        found.problems = bounds.problems | found.problems
+        found.problems = problems | found.problems
         return found
 
     def _bounds(self, copies: Iterable[Topic]) -> Found[str, dict[TopicPartition, tuple[int, int]]]:

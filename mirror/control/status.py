@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror.control.closed_copies import closed_notes
 from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.flow_status import CLIFF_SECONDS, FlowStatus, PartitionStatus, State, nearest_cliff
 from mirror.control.foreign_records import foreign_reasons
@@ -198,6 +199,8 @@ class FlowObserver:
         messages = state.run.notes if state.run else ()
         # What the engine has reported is not reported twice.
         notes += (*messages, *(note for note in state_notes(flow, state) if not any(note in each for each in messages)))
+        if verdict == "STOPPED":
+            notes += closed_notes(flow, self._target_settings.bootstrap_servers, state)
         gaps, foreign = tuple(state.gaps.values()), tuple(state.foreign.values())
         now_ms = int(time.time() * 1000)
         standbys = tuple(each for each in state.standbys.values() if now_ms - each.at_ms <= SILENT_AFTER_MS)

@@ -19,6 +19,7 @@ from mirror.clock import steady_seconds
 from mirror.config.settings import FlowSettings
 from mirror.control.checkpoint_copies import CheckpointCopies
 from mirror.control.checkpoints import CheckpointsTick
+from mirror.control.closed_copies import open_again
 from mirror.control.dead_chunks import DeadChunksTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.gone_topics import GoneTopicsTick
@@ -391,8 +392,8 @@ class FlowControl:
                 if source is None:
                     return 0, ()
                 if has_shared_copies(self._settings, source, self._target):
-                    same_offsets = self._settings.same_offsets
-                    lost = begun_anew(log.state, has_run=True, now_ms=now_ms(), same_offsets=same_offsets)
+                    lost = begun_anew(log.state, settings.same_offsets, has_run=True, now_ms=now_ms())
+            self._append(writer, open_again(self._target, log.state.closed.values()).records)
             if lacking := self._lacking(log, lost):
                 self._append(writer, lacking)
                 log.restored()
@@ -436,7 +437,7 @@ class FlowControl:
         has_run = has_run_before(settings, source, target) or (
             self._producers.was_given(state) and has_shared_copies(settings, source, target)
         )
-        return begun_anew(state, has_run=has_run, now_ms=now_ms(), same_offsets=settings.same_offsets)
+        return begun_anew(state, settings.same_offsets, has_run=has_run, now_ms=now_ms())
 
     def _lacking(self, log: FlowLog, lost: Loss | None) -> list[StateRecord]:
         """Return what must stand in the state topic before anything is copied, and does not."""
@@ -595,5 +596,5 @@ class FlowControl:
         return replace(report, notes=state_notes(self._settings.flow, log.state))
 
     def _append(self, writer: LogWriter, records: Sequence[StateRecord]) -> None:
-        if (term := self._runtime.term) is not None:
+        if records and (term := self._runtime.term) is not None:
             writer.append(state_topic(self._settings.flow.source), 0, stamped(records, term, now_ms()))

@@ -88,15 +88,15 @@ def restored(
     return [*read, *latest, *sparse_maps, loss.record(), *settled]
 
 
-def begun_anew(state: FlowState, *, has_run: bool, now_ms: int, same_offsets: SameOffsets | None = None) -> Loss | None:
+def begun_anew(state: FlowState, same_offsets: SameOffsets | None = None, *, has_run: bool, now_ms: int) -> Loss | None:
     """Return what was lost of a state topic that an engine finds when it starts, None if nothing is known to be.
 
     Parameters
     ----------
-    has_run
-        whether the flow's other topics say that an engine has run it before.
     same_offsets
         which of its copies are to have the source's offsets: nothing is looked up in those.
+    has_run
+        whether the flow's other topics say that an engine has run it before.
     """
     if state.source_id or state.loss is not None:
         return None

@@ -13,6 +13,7 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, NewTopic
 from mirror.kafka.problems import ClusterError
 from mirror.model.acl import Operation
+from mirror.model.state_values import ClosedCopy
 
 _MOST_BYTES = "max.message.bytes"
 # No batch is as small: brokers refuse every one (MESSAGE_TOO_LARGE), whoever sends it.
@@ -40,6 +41,11 @@ class OldTopic:
     def open_configs(self) -> dict[str, str]:
         """Return its settings but for what closes it, which a run whose directory is lost may have left."""
         return {name: value for name, value in self.configs.items() if (name, value) != (_MOST_BYTES, _CLOSED)}
+
+    @property
+    def as_closed(self) -> ClosedCopy:
+        """Return what tells how it is opened again, once it is closed."""
+        return ClosedCopy(self.name, self.topic_id, self.open_configs.get(_MOST_BYTES))
 
     def as_json(self) -> dict[str, Any]:
         """Return the form that `of_json` reads."""
@@ -122,7 +128,7 @@ def close(cluster: Cluster, topics: Collection[OldTopic]) -> None:
     _require(cluster, "closing", cluster.alter_configs({each.name: change for each in topics}))
 
 
-def open_again(cluster: Cluster, topics: Collection[OldTopic]) -> None:
+def open_again(cluster: Cluster, topics: Collection[ClosedCopy]) -> None:
     """Take back what :func:`close` did, of those that are still there.
 
     Raises
@@ -130,22 +136,22 @@ def open_again(cluster: Cluster, topics: Collection[OldTopic]) -> None:
     ClusterError
         if that is refused.
     """
-    there = look_at(cluster, [each.name for each in topics])
+    there = look_at(cluster, [each.topic for each in topics])
     closed = [
         each
         for each in topics
-        if (now := there.get(each.name)) is not None and now.topic_id == each.topic_id and now.is_closed
+        if (now := there.get(each.topic)) is not None and now.topic_id == each.topic_id and now.is_closed
     ]
-    _require(cluster, "opening", cluster.alter_configs({each.name: _as_before(each) for each in closed}))
+    _require(cluster, "opening", cluster.alter_configs({each.topic: _as_before(each) for each in closed}))
 
 
-def opening_command(cluster: Cluster, topic: OldTopic) -> str:
+def opening_command(servers: str, topic: ClosedCopy) -> str:
     """Return the command by which people take back what :func:`close` did."""
-    before = topic.open_configs.get(_MOST_BYTES)
+    before = topic.most_bytes
     change = f"--delete-config {_MOST_BYTES}" if before is None else f"--add-config {_MOST_BYTES}={before}"
     return (
-        f"kafka-configs.sh --bootstrap-server {cluster.bootstrap_servers} --entity-type topics "
-        f"--entity-name {topic.name} --alter {change}"
+        f"kafka-configs.sh --bootstrap-server {servers} --entity-type topics --entity-name {topic.topic} --alter "
+        f"{change}"
     )
 
 
@@ -184,9 +190,9 @@ def create(cluster: Cluster, topics: Collection[OldTopic], partitions: Mapping[s
     _require(cluster, "setting", cluster.alter_configs(changes))
 
 
-def _as_before(topic: OldTopic) -> ConfigChange:
-    if _MOST_BYTES in topic.open_configs:
-        return ConfigChange(set={_MOST_BYTES: topic.configs[_MOST_BYTES]})
+def _as_before(topic: ClosedCopy) -> ConfigChange:
+    if topic.most_bytes is not None:
+        return ConfigChange(set={_MOST_BYTES: topic.most_bytes})
     return ConfigChange(delete=(_MOST_BYTES,))
 
 

@@ -34,6 +34,7 @@ from mirror.model.state_record import FIRST_COUNTS, OF_THE_LEADER, POSITION_KEY,
 from mirror.model.state_values import (
     NOT_KNOWN,
     PAUSE_KEY,
+    ClosedCopy,
     DataProducer,
     ForeignWriter,
     Loss,
@@ -141,6 +142,8 @@ class FlowState:
     #: The ids of the clusters that the flow copied from before.
     former_sources: tuple[str, ...] = ()
     foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
+    #: By name, of the target.
+    closed: dict[str, ClosedCopy] = field(default_factory=dict)
     run: RunReport | None = None
     #: What is wished of the flow's topics, as far as it is understood; see :attr:`pauses`.
     wishes: Pauses = field(default_factory=Pauses)
@@ -222,6 +225,8 @@ class FlowState:
                 self.acknowledgements.pop((TopicPartition(topic, partition), start, found_at_ms), None)
             case ["foreign", topic, partition, producer_id]:
                 self.foreign.pop((TopicPartition(topic, partition), producer_id), None)
+            case ["closed", topic]:
+                self.closed.pop(topic, None)
             case ["checkpointed", topic, partition]:
                 self.checkpointed.pop(TopicPartition(topic, partition), None)
             case ["placement", group, topic, partition]:
@@ -319,6 +324,8 @@ class FlowState:
                 copy = TopicPartition(topic, partition)
                 found = {"copy": copy, "producer_id": producer_id}
                 self.foreign[copy, producer_id] = ForeignWriter(**_known(ForeignWriter, content) | found)
+            case ["closed", topic]:
+                self.closed[topic] = ClosedCopy(**_known(ClosedCopy, content) | {"topic": topic})
             case ["checkpointed", topic, partition]:
                 copy, since = TopicPartition(topic, partition), content["since"]
                 self.checkpointed[copy] = CheckpointedCopy(copy, CopyId(**_known(CopyId, content)), since)

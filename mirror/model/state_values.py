@@ -118,6 +118,33 @@ class Takeover:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosedCopy:
+    """A copy that takes no records: an engine is about to delete it, to make it anew.
+
+    On record before it is closed, and until it is deleted or open again, whatever the file says by then.
+
+    Attributes
+    ----------
+    topic, topic_id
+        which topic of the target it is.
+    most_bytes
+        what its ``max.message.bytes`` was set to before; None: it was not set.
+    """
+
+    topic: str
+    topic_id: str
+    most_bytes: str | None = None
+
+    def record(self) -> StateRecord:
+        """Return the record that keeps it."""
+        return json_record(["closed", self.topic], {"topic_id": self.topic_id, "most_bytes": self.most_bytes})
+
+    def no_record(self) -> StateRecord:
+        """Return the record that forgets it."""
+        return compact_json(["closed", self.topic]), None
+
+
+@dataclass(frozen=True, slots=True)
 class ForeignWriter:
     """Somebody who is no mirror, and has written into a partition that mirrors alone should write to.
 

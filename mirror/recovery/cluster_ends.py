@@ -198,7 +198,7 @@ class ClusterEnds:
     def open_topics(self, topics: Collection[OldTopic]) -> None:
         """See `FlowEnds`."""
         with self._old_cluster() as old:
-            old_topics.open_again(old, topics)
+            old_topics.open_again(old, [each.as_closed for each in topics])
 
     def delete_topics(self, topics: Collection[OldTopic]) -> None:
         """See `FlowEnds`."""

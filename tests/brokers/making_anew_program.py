@@ -15,9 +15,11 @@ from typing import Any
 import confluent_kafka
 
 from mirror.cli import main
+from mirror.copier import epochs
 from mirror.kafka import old_topics
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
+from tests.brokers.making_anew_daemon import ENGINE, MOMENT
 
 
 def killed() -> None:
@@ -76,5 +78,8 @@ def changed(moment: str, copy: str, address: str) -> None:
 
 if __name__ == "__main__":
     changed(*sys.argv[1:4])
+    # What happens in a task happens in a process that Spark begins.
+    os.environ |= {MOMENT: sys.argv[1], ENGINE: str(os.getpid())}
+    epochs._WORKER_DAEMON = "tests.brokers.making_anew_daemon"
     sys.argv = ["mirror", *sys.argv[4:]]
     main()

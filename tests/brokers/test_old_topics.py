@@ -33,14 +33,14 @@ def test_a_closed_topic_takes_nothing_until_it_is_opened_and_keeps_its_settings(
     before = old_topics.look_at(east, [name, unique("none")])
     assert before.keys() == {name}
     assert (before[name].partitions, before[name].replication_factor, before[name].configs) == (2, 1, configs)
-    old_topics.open_again(east, before.values())  # nothing was closed
+    old_topics.open_again(east, [each.as_closed for each in before.values()])  # nothing was closed
     assert produced(client, name) is None
     old_topics.close(east, before.values())
     assert produced(client, name) == "MSG_SIZE_TOO_LARGE"
     assert sum(ends_of(client, [TopicPartition(name, number) for number in range(2)]).values()) == 1
     # A run whose directory is lost has left it closed.
     assert old_topics.look_at(east, [name])[name].open_configs.get("max.message.bytes") is None
-    old_topics.open_again(east, before.values())
+    old_topics.open_again(east, [each.as_closed for each in before.values()])
     assert produced(client, name) is None
     assert old_topics.look_at(east, [name]) == before
 
@@ -61,7 +61,7 @@ def test_a_topic_is_deleted_by_its_id_and_never_the_one_that_was_created_since(
     assert produced(client, name) is None
     # What a process that was killed had sent comes late.
     old_topics.delete(east, [old])
-    old_topics.open_again(east, [old])
+    old_topics.open_again(east, [old.as_closed])
     assert old_topics.look_at(east, [name]) == {name: new}
 
 

@@ -10,18 +10,20 @@ from typing import Any, cast
 import pytest
 
 from mirror.control import recreated_topics
+from mirror.control.closed_copies import closed_notes
 from mirror.control.flow_log import FlowLog
 from mirror.control.recreated_topics import RecreatedTopicsTick, outdated_copies
 from mirror.kafka import old_topics, topic_ids
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, Topic
+from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, NewTopic, Topic
 from mirror.kafka.log import NewRecord
+from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
-from mirror.model.state_values import source_record
+from mirror.model.state_values import ClosedCopy, source_record
 from tests.unit.control.builders import entry, flow_settings, topic
 
 ASKED = ("mirror.offsets = same", "mirror.offsets.recreated = make-anew")
@@ -93,6 +95,7 @@ class World:
         self.ids = {"orders": NEW, "east.orders": COPY}
         self.told = {"orders": frozenset({NEW})}
         self.stopped = {"orders"}
+        self.partitions = {"orders": 1, "east.orders": 2, "bills": 1, "east.bills": 1}
         # Of the copy's partitions.
         self.logs = [(4, 11), (5, 5)]
         self.deleted: list[Mapping[str, str]] = []
@@ -104,13 +107,19 @@ class World:
         self.not_closed: str | None = None
         self.not_opened: str | None = None
         self.lacks: dict[str, str] = {}
+        self.created: list[NewTopic] = []
+        self.found_id = ""
         self.written: list[NewRecord] = []
         self.alias, self.cluster_id, self.bootstrap_servers = "west", "the east", "west:9092"
         self.state = state_of(AT.record(ORDERS), AT.record(GONE), source_record(self.cluster_id))
+        self.begin_anew(*ASKED)
+
+    def begin_anew(self, *lines: str) -> None:
+        """By a file with these lines."""
         cluster = cast(Cluster, self)
         log = cast(FlowLog, SimpleNamespace(state=self.state))
         self._tick = RecreatedTopicsTick(
-            *(cluster, cluster, flow_settings(*ASKED), log, self, self.stopped.__contains__, lambda: 7),
+            *(cluster, cluster, flow_settings(*lines), log, self, self.stopped.__contains__, lambda: 7),
             *(self.written_by, self.pause),
         )
 
@@ -128,6 +137,7 @@ class World:
         for name, change in changes.items():
             value = change.set.get("max.message.bytes", "")
             problem = self.not_closed if value == "0" else self.not_opened
+            assert name in self.state.closed or value != "0", "it is on record before"
             if problem is None:
                 self.most_bytes[name] = value
             results.append(ItemResult(name, problem))
@@ -138,9 +148,12 @@ class World:
         return self.others.get(copy)
 
     def topics(self, names: Collection[str]) -> Found[str, Topic]:
-        counts = {"orders": 1, "east.orders": 2, "bills": 1, "east.bills": 1}
         return Found(
-            {name: replace(topic(name, counts[name]), topic_id=self.ids[name]) for name in names if name in self.ids}
+            {
+                name: replace(topic(name, self.partitions[name]), topic_id=self.ids[name])
+                for name in names
+                if name in self.ids
+            }
         )
 
     def offsets(self, partitions: Collection[TopicPartition], at: str) -> Found[TopicPartition, int]:
@@ -155,12 +168,21 @@ class World:
         self.deleted.append(ids)
         return [ItemResult(name, self.problem) for name in ids]
 
+    def broker_ids(self) -> list[int]:
+        return [1]
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> list[ItemResult]:
+        assert self.deleted, "what is there is not created"
+        self.created += topics
+        if self.found_id:
+            self.ids["east.orders"] = self.found_id
+        return [ItemResult(each.name, existed=bool(self.found_id)) for each in topics]
+
     def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
         assert (topic, partition) == ("mm2-state.east.internal", 0)
         assert self.state.gaps or not self.deleted, "what is gone is on record before"
-        self.written += records
+        self.written += [each for each in records if not (each[0] or b"").startswith(b'["closed"')]
         for key, value, *_ in records:
-            assert value is not None
             self.state.apply(key, value)
         return 0
 
@@ -184,6 +206,34 @@ def test_it_is_deleted_by_its_id_and_that_is_told(world: World) -> None:
     assert (report.done, report.problems) == (1, ())
     (note,) = report.notes
     assert note.startswith(f"east.orders on west (id {COPY}) is deleted and made anew")
+    assert world.state.closed == {}
+
+
+def test_it_is_created_anew_at_once_as_its_topic_is_now(world: World) -> None:
+    assert world.look().problems == ()
+    assert [(each.name, each.partitions) for each in world.created] == [("east.orders", 1)]
+
+
+def test_what_somebody_else_has_created_instead_gets_the_settings_and_is_told_of(world: World) -> None:
+    world.found_id = ANEW
+    world.most_bytes["orders"] = "5000"
+    (problem,) = world.look().problems
+    assert "east.orders on west was created by somebody else as soon as it was deleted" in problem
+    assert "auto.create.topics.enable = true: it has 2 partitions, and orders on east 1; it keeps them" in problem
+    assert world.most_bytes["east.orders"] == "5000"
+
+
+def test_what_somebody_else_has_created_just_as_it_was_to_be_is_not_told_of(world: World) -> None:
+    world.found_id, world.partitions["east.orders"] = ANEW, 1
+    world.logs.pop()
+    assert world.look().problems == ()
+    assert len(world.created) == 1
+
+
+def test_a_copy_that_is_about_to_go_is_not_taken_for_another_one(world: World) -> None:
+    world.found_id = COPY
+    assert world.look().problems == ()
+    assert world.most_bytes == {"east.orders": "0"}
 
 
 def test_what_its_logs_hold_and_what_was_never_copied_is_a_gap_before_it_is_deleted_also_behind_the_position(
@@ -264,6 +314,7 @@ def test_what_others_write_while_it_is_looked_at_keeps_the_copy_and_it_takes_rec
     assert report.problems == ("east.orders on west is not deleted to be made anew: somebody else has written",)
     assert (world.deleted, world.written) == ([], [])
     assert world.most_bytes == {"east.orders": "1000" if before == "1000" else ""}
+    assert world.state.closed == {}
 
 
 def test_a_copy_that_cannot_be_closed_for_writes_is_kept(world: World) -> None:
@@ -301,6 +352,44 @@ def test_a_copy_that_cannot_be_opened_again_is_named_and_hides_neither_a_deletio
         "needs AlterConfigs on the topic"
     )
     assert "--entity-name east.bills --alter --delete-config max.message.bytes" in closed
+
+
+@pytest.mark.parametrize("before", [None, "1000"])
+@pytest.mark.parametrize(
+    "lines", [("topics = bills",), ("mirror.offsets = same",), ("mirror.offsets.recreated = stop",)]
+)
+def test_what_an_engine_that_was_killed_has_closed_is_opened_whatever_the_file_says_by_now(
+    world: World, lines: tuple[str, ...], before: str | None
+) -> None:
+    world.state.apply(*ClosedCopy("east.orders", COPY, before).record())
+    world.most_bytes["east.orders"] = "0"
+    world.begin_anew(*lines)
+    world.not_opened = "needs AlterConfigs on the topic"
+    (problem,) = world.look().problems
+    change = "--delete-config max.message.bytes" if before is None else "--add-config max.message.bytes=1000"
+    assert problem == (
+        "east.orders on west takes no records: it was closed (max.message.bytes = 0), and opening it again is refused: "
+        "needs AlterConfigs on the topic; to open it: kafka-configs.sh --bootstrap-server west:9092 --entity-type "
+        f"topics --entity-name east.orders --alter {change}"
+    )
+    world.not_opened = None
+    assert world.look().problems == ()
+    assert (world.most_bytes, world.state.closed) == ({"east.orders": before or ""}, {})
+
+
+def test_while_no_engine_runs_a_copy_that_is_closed_is_told_with_what_opens_it(world: World) -> None:
+    world.state.apply(*ClosedCopy("east.orders", COPY, None).record())
+    (note,) = closed_notes(Flow("east", "west"), "west:9092", world.state)
+    assert note.startswith("east.orders on west takes no records (max.message.bytes = 0): an engine closed it")
+    assert note.endswith("--entity-name east.orders --alter --delete-config max.message.bytes")
+
+
+def test_what_has_the_name_of_a_copy_that_was_closed_is_left_alone(world: World) -> None:
+    world.state.apply(*ClosedCopy("east.orders", ANEW, None).record())
+    world.most_bytes["east.orders"] = "0"
+    world.stopped.clear()
+    assert world.look().problems == ()
+    assert (world.most_bytes, world.state.closed) == ({"east.orders": "0"}, {})
 
 
 def test_what_may_be_of_another_cluster_is_kept(world: World) -> None:

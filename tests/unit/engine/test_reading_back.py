@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, cast
 
 import pytest
 
 from mirror.clock import steady_seconds
+from mirror.control.closed_copies import Opened
 from mirror.control.tick import TickReport
 from mirror.copier.work import ForeignUntil
 from mirror.engine import flow_control
@@ -26,6 +27,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import (
+    ClosedCopy,
     DataProducer,
     claim_record,
     producer_asked_for_record,
@@ -242,6 +244,21 @@ def test_of_copies_one_that_holds_anything_is_enough_whoever_leads_the_others(mo
     engine.target.leaderless = {"east.checkpoints.internal"}
     engine.read_back()
     assert engine.log.state.loss is not None
+
+
+def test_a_copy_that_was_left_closed_is_opened_before_anything_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whatever offsets it is copied to by now: what is sent there would be refused, or parked."""
+    left = ClosedCopy("east.orders", "C" * 22)
+    known = (source_record("the east"), left.record())
+    engine = Engine(monkeypatch, held=TakenProducers(producer=NEW), known=known)
+
+    def opened(_: object, copies: Iterable[ClosedCopy]) -> Opened:
+        assert not engine.runtime.is_known
+        return Opened([each.no_record() for each in copies], {})
+
+    monkeypatch.setattr(flow_control, "open_again", opened)
+    engine.read_back()
+    assert (engine.log.state.closed, engine.runtime.is_known) == ({}, True)
 
 
 def test_while_the_source_does_not_answer_the_flow_is_taken_over_by_what_the_target_has_on_record(

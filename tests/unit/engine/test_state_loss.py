@@ -213,7 +213,7 @@ def test_a_flow_that_has_run_and_has_nothing_on_record_has_lost_it() -> None:
     ],
 )
 def test_what_becomes_of_copies_with_the_source_s_offsets_is_told_too(lines: tuple[str, ...], said: str) -> None:
-    lost = begun_anew(FlowState(), has_run=True, now_ms=5, same_offsets=flow_settings(*lines).same_offsets)
+    lost = begun_anew(FlowState(), flow_settings(*lines).same_offsets, has_run=True, now_ms=5)
     assert lost is not None
     assert ("a copy of mirror.offsets = same" in lost.reason) == bool(lines)
     assert said in lost.reason
