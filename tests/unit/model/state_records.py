@@ -15,6 +15,7 @@ from mirror.model.pause import PauseReport, PauseWish
 from mirror.model.placement import Placement
 from mirror.model.position import Position
 from mirror.model.state_values import (
+    ClosedCopy,
     DataProducer,
     ForeignWriter,
     Loss,
@@ -143,6 +144,11 @@ KINDS = {
             b'{"engine":"an engine","wishes":["a wish"],"busy":{"orders":[3]},"unsettled":[["bills",0,"why"]],'
             b'"unrefused":{"bills":[0]},"weakness":"no right"}'
         ),
+    ),
+    "closed": (
+        ClosedCopy("a.orders", "an id", "2000000").record(),
+        b'["closed","a.orders"]',
+        b'{"topic_id":"an id","most_bytes":"2000000"}',
     ),
     "run": (
         RunReport("DEGRADED", ("a reason",), 5, ("a note",), {ORDERS: "why"}).record(),
