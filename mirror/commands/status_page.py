@@ -19,7 +19,7 @@ from rich.text import Text
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
 from mirror.control.gaps import iso_time
-from mirror.control.status import observe
+from mirror.control.status import look_at_all, observe
 from mirror.control.tick import now_ms
 from mirror.recovery.fenced_side import FencedSide, look_at_fenced_side, with_fenced_side
 from mirror.tables import MOST_ROWS, table
@@ -62,7 +62,7 @@ class Looking:
     def once(self) -> tuple[Seen, ...]:
         """Look once."""
         with observe(self._settings, {each.flow for each in self._flows}) as observers:
-            return self._seen([observer.look() for observer in observers])
+            return self._seen(look_at_all(observers))
 
     def again_and_again(self, seconds: float, show: Callable[[tuple[Seen, ...]], None], stop: threading.Event) -> None:
         """Look every so many seconds, and show what was seen, until ``stop`` is set; no cluster is waited for then."""
@@ -72,7 +72,7 @@ class Looking:
             try:
                 with observe(self._settings, {each.flow for each in self._flows}) as observers:
                     while not stop.is_set():
-                        found = self._seen([observer.look() for observer in observers])
+                        found = self._seen(look_at_all(observers))
                         if not stop.is_set():
                             show(found)
                         stop.wait(seconds)

@@ -72,14 +72,9 @@ class LivenessWatch:
         known: list[FlowState] = []
 
         def look() -> Liveness | None:
-            asked_ms, asked_at, is_watched = now_ms(), steady_seconds(), bool(known)
-            try:
-                known[:] = [poll()]
-            except KafkaProblem:
-                self._silence.unreadable()
-                self._looked_at = self._renewed_at = None
-                raise
-            return self._judge(known[0], asked_ms, asked_at, is_watched=is_watched)
+            state, found = self._look(poll, is_watched=bool(known))
+            known[:] = [state]
+            return found
 
         # It ends by the steady clock, however long a poll takes.
         found = wait_until(
@@ -87,6 +82,26 @@ class LivenessWatch:
         )
         assert found is not None
         return known[0], found
+
+    def glance(self, poll: Callable[[], FlowState]) -> tuple[FlowState, Liveness | None]:
+        """Return the state by now and whether the engine runs, None where that takes longer; a look goes on from here.
+
+        Raises
+        ------
+        KafkaProblem
+            that of ``poll``.
+        """
+        return self._look(poll, is_watched=False)
+
+    def _look(self, poll: Callable[[], FlowState], *, is_watched: bool) -> tuple[FlowState, Liveness | None]:
+        asked_ms, asked_at = now_ms(), steady_seconds()
+        try:
+            state = poll()
+        except KafkaProblem:
+            self._silence.unreadable()
+            self._looked_at = self._renewed_at = None
+            raise
+        return state, self._judge(state, asked_ms, asked_at, is_watched=is_watched)
 
     def _judge(self, state: FlowState, asked_ms: int, asked_at: float, *, is_watched: bool) -> Liveness | None:
         """Return whether the engine runs, None if that is not known yet.

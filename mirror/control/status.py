@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import Protocol
@@ -137,14 +137,27 @@ class FlowObserver:
 
     def look(self) -> FlowStatus:
         """Return where the flow stands now. A target that does not answer makes it FAILED, with the reason."""
+        found = self._status(self._liveness.look)
+        assert found is not None
+        return found
+
+    def glance(self) -> FlowStatus | None:
+        """Return what :meth:`look` does, None while it must be watched whether the engine runs: that has begun."""
+        return self._status(self._liveness.glance)
+
+    def _status(
+        self, judge: Callable[[Callable[[], FlowState]], tuple[FlowState, Liveness | None]]
+    ) -> FlowStatus | None:
         flow = self._settings.flow
         try:
-            state, liveness = self._liveness.look(self._state)
+            state, liveness = judge(self._state)
         except NeverRun as never:
             return FlowStatus(flow, "STOPPED", (str(never), *self._source_problem()), ())
         except KafkaProblem as problem:
             self._forget_target()
             return FlowStatus(flow, "FAILED", (str(problem),), ())
+        if liveness is None:
+            return None
         trouble = [open_gaps_reason(state.open_gaps)] if state.open_gaps else []
         trouble += foreign_reasons(state.foreign.values(), flow.target, int(time.time() * 1000), state.writers)
         trouble += [
@@ -511,3 +524,9 @@ def observe(settings: MirrorSettings, flows: Container[Flow] | None = None) -> I
             for flow in settings.enabled_flows
             if flows is None or flow.flow in flows
         ]
+
+
+def look_at_all(observers: Sequence[FlowObserver]) -> list[FlowStatus]:
+    """Look at flows one after the other; engines that must be watched are watched together."""
+    at_once = [each.glance() for each in observers]
+    return [found or each.look() for found, each in zip(at_once, observers, strict=True)]

@@ -99,7 +99,7 @@ class ClusterEnds:
 
     def copied(self) -> Copied:
         """See `FlowEnds`."""
-        state, liveness = self.liveness.look(self._state)
+        state = self._state()
         by_hand = state.pauses.without_cut()
         stops = state.stops | (dict(state.run.stopped) if state.run is not None else {})
         return Copied(
@@ -111,7 +111,6 @@ class ClusterEnds:
                 if self._selects(gap.source.topic)
             ],
             state.source_id,
-            is_engine_running(state.run, liveness),
             state.run.at_ms if state.run else None,
             tuple(state.failovers.values()),
             tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
@@ -119,6 +118,11 @@ class ClusterEnds:
             dict(state.placements),
             _troubles(state.run),
         )
+
+    def is_running(self) -> bool:
+        """See `FlowEnds`."""
+        state, liveness = self.liveness.look(self._state)
+        return is_engine_running(state.run, liveness)
 
     def ends(self) -> Ends:
         """See `FlowEnds`."""

@@ -208,7 +208,7 @@ def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) ->
 
     ``is_resumed``: a cut of the flow is ended before; what is paused by hand stays so.
     """
-    if not copied.is_running:
+    if not ends.is_running():
         return f"no engine copies {ends.flow}, so the copy cannot become complete: mirror run FILE"
     if not is_resumed and ends.is_paused():
         return f"{ends.flow} is paused, so the copy cannot become complete: mirror resume"
@@ -345,4 +345,4 @@ def copy_back(move: Move, back: FlowEnds | None) -> Step:
 def copies_again(ends: FlowEnds) -> str:
     """Have a flow copied again that was cut; return, for people, how it stands. What is paused by hand stays so."""
     detail = ends.resume()
-    return detail if ends.copied().is_running else f"{detail}; no engine runs it: mirror run FILE"
+    return detail if ends.is_running() else f"{detail}; no engine runs it: mirror run FILE"

@@ -38,8 +38,6 @@ class Copied:
         what the copy lacks and nobody has acknowledged, in words for people.
     source_id
         the id of the cluster that was copied; empty if it is not on record.
-    is_running
-        whether an engine has reported lately.
     report_at_ms
         when one did last, None if never.
     report_troubles
@@ -58,7 +56,6 @@ class Copied:
     stops: Mapping[TopicPartition, str]
     open_gaps: Sequence[str]
     source_id: str
-    is_running: bool
     report_at_ms: int | None
     failovers: tuple[FailoverEntry, ...]
     paused: tuple[str, ...] = ()
@@ -129,6 +126,10 @@ class FlowEnds(Protocol):
 
     def copied(self) -> Copied:
         """Return what the target has on record. Nothing, if the flow has never run."""
+        ...
+
+    def is_running(self) -> bool:
+        """Return whether an engine runs the flow; takes seconds where clocks do not tell, as of one that has died."""
         ...
 
     def ends(self) -> Ends:

@@ -298,7 +298,7 @@ class Move:
             lacking = self._lacking(fixed, copied)
             left[:] = stretches_named(lacking)
             stopped[:] = [f"{each}: {why}" for each, why in copied.stops.items() if each in fixed]
-            ran_at = now if copied.is_running else ran_at
+            ran_at = now if not left or self.ends.is_running() else ran_at
             is_alone = now - ran_at > self.times.engine
             count = sum(end - start for start, end in lacking.values())
             most = max(most, count)

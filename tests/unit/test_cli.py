@@ -68,7 +68,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, width: int, found: FlowStatus, *argv:
     """Return the exit code of a command and what it prints in a terminal of this width."""
     stream = io.StringIO()
     prints_to(monkeypatch, Console(file=stream, width=width, color_system=None))
-    monkeypatch.setattr(FlowObserver, "look", lambda _: found)
+    monkeypatch.setattr(FlowObserver, "glance", lambda _: found)
     done = CliRunner().invoke(app, list(argv))
     return done.exit_code, stream.getvalue() + done.stdout
 

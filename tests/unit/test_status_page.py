@@ -61,7 +61,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, stop: threading.Event) -> list[FlowSt
             raise found
         return found
 
-    monkeypatch.setattr(FlowObserver, "look", look)
+    monkeypatch.setattr(FlowObserver, "glance", look)
     return left
 
 

@@ -15,11 +15,11 @@ import pytest
 from mirror.commands.status_page import partition_row
 from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
-from mirror.control import status
+from mirror.control import liveness, status
 from mirror.control.flow_log import NeverRun
 from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
 from mirror.control.liveness import SILENT_AFTER_MS, Liveness
-from mirror.control.status import FlowObserver, fence_in_force, judge_state, observe
+from mirror.control.status import FlowObserver, fence_in_force, judge_state, look_at_all, observe
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderAway, LeaderUnknown, RequestFailed
 from mirror.model.copied import Waiting
@@ -579,6 +579,23 @@ def test_a_flow_runs_only_once_an_epoch_has_reported(
 ) -> None:
     run = RunReport(state, reasons, 1_000_000)
     assert judge_state(run, Liveness(silence), ())[0] == judged
+
+
+def test_engines_that_have_died_are_watched_together(
+    settings: MirrorSettings, closed: list[FlowObserver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One engine may have run all the flows of a file: each was watched for seconds after the other."""
+    now = [1_000.0]
+    monkeypatch.setattr(liveness, "steady_seconds", lambda: now[0])
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    died = FlowState(run=RunReport("RUNNING", (), 5), claim=Claim("an engine", 1, 7))
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: died)
+    monkeypatch.setattr(FlowObserver, "_partitions", lambda *_: ((), (), ()))
+    with observe(settings) as observers:
+        found = look_at_all(observers)
+    assert [(each.flow, each.state) for each in found] == [(each.flow, "STOPPED") for each in settings.enabled_flows]
+    assert 6 < now[0] - 1_000 < 8
+    assert len(closed) == 2
 
 
 def test_a_flow_that_was_stopped_in_order_says_since_when_no_engine_runs_it() -> None:

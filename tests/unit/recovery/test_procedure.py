@@ -686,7 +686,6 @@ def test_what_is_written_to_the_source_behind_its_fence_stops_a_planned_run(tmp_
     ("found", "said"),
     [
         ({"paused": ("audit",)}, "topics are paused, so their copy cannot become complete (mirror resume): audit"),
-        ({"is_running": False}, "no engine copies east->west"),
         ({"stops": {ORDERS: "too large"}}, "has stopped"),
         ({"open_gaps": ("orders-0 from 5",)}, "nobody has acknowledged (mirror gaps FILE --acknowledge)"),
         ({"positions": {}}, "has copied nothing that is on record"),
@@ -704,6 +703,22 @@ def test_a_planned_run_whose_copy_cannot_become_complete_is_not_begun(
     assert said in (look_ahead(Mode.PLANNED, move, None).refusal or "")
 
 
+def test_only_a_planned_run_asks_whether_an_engine_runs_and_is_not_begun_without(tmp_path: Path) -> None:
+    """Where an engine has died the answer takes seconds, which nobody has when the source is gone too."""
+    asked: list[bool] = []
+
+    class Down(StandInEnds):
+        def is_running(self) -> bool:
+            asked.append(True)
+            return False
+
+    world = World()
+    move = replace(move_of(world, tmp_path), ends=Down(world, THERE.flow))
+    assert look_ahead(Mode.UNPLANNED, move, None).refusal is None
+    assert asked == []
+    assert "no engine copies east->west" in (look_ahead(Mode.PLANNED, move, None).refusal or "")
+
+
 def test_a_copy_that_no_engine_makes_is_waited_for_only_as_long_as_an_engine_may_take_to_start(tmp_path: Path) -> None:
     """The engine is there at the third look; without a minute's patience nobody waits for that."""
     looks: list[bool] = []
@@ -711,9 +726,11 @@ def test_a_copy_that_no_engine_makes_is_waited_for_only_as_long_as_an_engine_may
     class Starting(StandInEnds):
         def copied(self) -> Copied:
             looks.append(True)
-            is_running = len(looks) >= 3
             found = super().copied()
-            return found if is_running else replace(found, positions={}, is_running=False)
+            return found if self.is_running() else replace(found, positions={})
+
+        def is_running(self) -> bool:
+            return len(looks) >= 3
 
     clock = iter(range(0, 10_000, 20))
     world = World()

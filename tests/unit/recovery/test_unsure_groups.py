@@ -45,7 +45,7 @@ def test_a_group_that_is_one_record_further_on_the_target_than_it_can_have_read_
 
 def without(plan: MovePlan, copied_to: dict[TopicPartition, int]) -> list[str]:
     positions = {each: Position(end, end, 0, complete=True) for each, end in copied_to.items()}
-    copied = Copied(positions, {}, (), "", True, None, ())
+    copied = Copied(positions, {}, (), "", None, ())
     return without_checkpoint(plan, cast(FlowEnds, StandInEnds(World(), THERE.flow)), copied)
 
 

@@ -126,8 +126,12 @@ class StandInEnds:
         failovers = tuple(world.record.values()) if self.flow == THERE.flow else ()
         by_hand = world.by_hand.get(self.flow)
         pauses = () if by_hand is None else (by_hand,)
-        said = f"id of {source}", True, 5, failovers, world.paused_topics, pauses
+        said = f"id of {source}", 5, failovers, world.paused_topics, pauses
         return Copied({ORDERS: position}, {}, (), *said, {}, world.troubles)
+
+    def is_running(self) -> bool:
+        self.world.call()
+        return True
 
     def ends(self) -> Ends:
         self.world.call()
