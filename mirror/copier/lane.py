@@ -132,15 +132,17 @@ class Lane:
         self._left_out = LeftOut(handover.position.left_out)
         self._mirrored = mirrored if work.left_out else None
         end = handover.position.downstream
-        # What was sent before this producer began here, and arrives all the same, shows before its first batch.
+        # What was sent before this producer began here, and arrives all the same, shows before its first batch; where
+        # that was to the source's offsets nothing refuses it behind that, by whatever name the copy goes.
+        is_looked_at = work.is_watched or handover.position.same_offsets
         self._foreign = (
             ForeignBatches(
                 end,
                 has_markers=gate is not None,
-                first_only=not work.is_watched,
+                first_only=not is_looked_at,
                 is_marker_next=gate is not None and handover.is_marker_next,
             )
-            if work.is_watched or sequence == 0
+            if is_looked_at or sequence == 0
             else None
         )
         if syncs is not None and handover.owes_sync and handover.runs:

@@ -29,7 +29,7 @@ SETTINGS = (
 PATIENCE_SECONDS = 240
 
 
-@dataclass(frozen=True)
+@dataclass
 class Pair:
     """The clients of the two clusters, and by which names the file knows them."""
 
@@ -38,6 +38,7 @@ class Pair:
     orders: TopicPartition
     aliases: tuple[str, str]
     directory: Path
+    settings: str = SETTINGS
 
     @property
     def file(self) -> Path:
@@ -46,7 +47,7 @@ class Pair:
             self.directory / "mirror.properties",
             f"clusters = {one}, {two}\n{one}.bootstrap.servers = {self.home['bootstrap.servers']}\n"
             f"{two}.bootstrap.servers = {self.away['bootstrap.servers']}\n{one}->{two}.enabled = true\n"
-            f"{two}->{one}.enabled = true\ntopics = {self.orders.topic}\n{FACTORS}{SETTINGS}",
+            f"{two}->{one}.enabled = true\ntopics = {self.orders.topic}\n{FACTORS}{self.settings}",
         )
 
     @property

@@ -10,9 +10,11 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
 from tests.brokers.copying import leave_marker, producer_to, write
-from tests.brokers.same_offsets_both_ways import Pair
+from tests.brokers.same_offsets_both_ways import PATIENCE_SECONDS, SETTINGS, Pair
 from tests.brokers.same_offsets_killed import read
+from tests.brokers.same_offsets_late import late_append
 
 _TRANSACTIONS = 400
 
@@ -105,3 +107,27 @@ def test_a_topic_with_records_is_followed_once_it_is_copied_and_stops_where_both
         pair.await_reason(pair.back, "with records that")
         pair.await_reason(pair.there, "with records that")
     assert [read(client, orders, "read_uncommitted") for client in (pair.home, pair.away)] == before
+
+
+def test_what_arrives_late_once_both_flows_translate_is_there_twice_and_told(pair: Pair, west: Cluster) -> None:
+    """Nobody can fence the producer of copies with the source's offsets, under unchanged names neither."""
+    orders = pair.orders
+    with pair.engine() as first:
+        pair.await_copied(pair.there, 0)
+        write(pair.home, orders, range(10))
+        pair.await_end(pair.away, 10)
+        pair.await_copied(pair.back, 10)
+        first.kill()
+    late = late_append(pair.away, pair.there, west, orders, b"10")
+    pair.settings = SETTINGS.replace("mirror.offsets = same", "mirror.offsets = translated")
+    write(pair.home, orders, [10, 11])
+    with pair.engine():
+        wait_until(
+            lambda: len(read(pair.away, orders, "read_uncommitted")),
+            "the copies",
+            timeout_seconds=PATIENCE_SECONDS,
+            until=lambda count: count == 12,
+        )
+        assert late() == 0, "nothing refuses it"
+        write(pair.home, orders, [12])
+        pair.await_reason(pair.there, "they are there twice")

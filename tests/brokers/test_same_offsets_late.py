@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from mirror.copier.same_offsets import sequence_of
-from mirror.kafka import batch, compression, partition_state
-from mirror.kafka.appending import Appender
-from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
-from mirror.same_offsets.chain import producer_of
 from mirror.waiting import wait_until
 from tests.brokers.copying import ends_of, write
 from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_engines import SAME, await_anew, await_copies, await_records, deleted_and_created_anew
 from tests.brokers.same_offsets_killed import read
+from tests.brokers.same_offsets_late import late_append
 
 pytestmark = pytest.mark.long
 
@@ -33,7 +27,7 @@ def test_what_arrives_late_in_a_copy_that_is_translated_by_now_is_there_twice_an
     engines.running["first"] = engines.start()
     await_copies(engines)
     engines.running["first"].kill()
-    late = late_append(engines, west, copy, b"10")
+    late = late_append(engines.target, Flow(engines.alias, "west"), west, copy, b"10")
     engines.settings = SAME.replace("mirror.offsets = same", "mirror.offsets = translated")
     write(engines.source, source, [10, 11])
     engines.running["second"] = engines.start()
@@ -57,7 +51,7 @@ def test_what_was_sent_to_a_former_copy_is_not_taken_for_the_record_of_the_copy_
     engines.send(PARTITIONS * 10)
     engines.running["first"] = engines.start()
     await_copies(engines)
-    late = late_append(engines, west, copy, b"of the former topic")
+    late = late_append(engines.target, Flow(engines.alias, "west"), west, copy, b"of the former topic")
     former_id = west.topics([copy.topic])[copy.topic].topic_id
     deleted_and_created_anew(east, engines.topic, PARTITIONS)
     write(engines.source, source, range(100, 110))
@@ -96,18 +90,3 @@ def test_a_copy_that_was_translated_in_between_stops_by_name_and_gets_nothing_ou
         until=lambda reasons: any(f"{copy}" in each and "delete the topic" in each for each in reasons),
     )
     assert len(read(engines.target, copy, "read_uncommitted")) == 10
-
-
-def late_append(engines: Engines, west: Cluster, copy: TopicPartition, value: bytes) -> Callable[[], int]:
-    """Return what appends, when it is called, what an engine has on its way now; that returns the broker's code."""
-    producer = producer_of(Flow(engines.alias, "west"), west.topics([copy.topic])[copy.topic].topic_id)
-    with Appender("west", engines.target) as appender:
-        known = partition_state.active_producers(appender.channel, [copy])
-    sequence = sequence_of(known[copy], producer)
-    sent = batch.encode([Record(-1, 1, b"key", value, (), -1)], compression.NONE, producer, sequence)
-
-    def append() -> int:
-        with Appender("west", engines.target) as appender:
-            return appender.append(copy, sent).code
-
-    return append
