@@ -47,9 +47,12 @@ from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.same_offsets.chain import producer_of
+from mirror.waiting import last_seen
 
 # Brokers take in a changed setting within moments, each by itself; what they took before lies in the log then.
 _CLOSED_SECONDS = 3.0
+# For as long a broker is waited for that tells of a topic as it was before.
+_TOLD_SECONDS = 10.0
 # Behind it the reason of a gap says that the copy is not deleted yet, and why.
 _STILL_THERE = "; it is still there, with what it has, since "
 
@@ -304,10 +307,16 @@ class RecreatedTopicsTick(RecordingTick):
             target = ClusterTopics(self._target.alias, {}, brokers=len(self._target.broker_ids()))
             planned = plan_topics(source, target, self._settings).creates
             existed = {each.item for each in self._target.create_topics(planned) if each.existed}
-            found = old_topics.look_at(self._target, existed)
-            others = [each for each in planned if each.name in found]
+            former = {name: each.copy.topic_id for name, each in by_copy.items()}
+            # A broker may tell of the deleted one for a moment yet.
+            found = last_seen(
+                lambda: old_topics.look_at(self._target, existed),
+                "the topics that somebody else has created",
+                timeout_seconds=_TOLD_SECONDS,
+                until=lambda seen: all(name in seen and seen[name].topic_id != former[name] for name in existed),
+            )
             # Of one that is about to go nothing is changed.
-            others = [each for each in others if found[each.name].topic_id != by_copy[each.name].copy.topic_id]
+            others = [each for each in planned if each.name in found and found[each.name].topic_id != former[each.name]]
             changes = {each.name: ConfigChange(set=each.configs) for each in others if each.configs}
             set_to = self._target.alter_configs(changes) if changes else []
         except ClusterError as problem:

@@ -18,6 +18,7 @@ from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, NewTopic, Topic
 from mirror.kafka.log import NewRecord
+from mirror.kafka.old_topics import OldTopic
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
@@ -230,7 +231,29 @@ def test_what_somebody_else_has_created_just_as_it_was_to_be_is_not_told_of(worl
     assert len(world.created) == 1
 
 
-def test_a_copy_that_is_about_to_go_is_not_taken_for_another_one(world: World) -> None:
+def test_a_broker_that_tells_of_the_deleted_copy_for_a_moment_yet_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings of what somebody else had created were never set then."""
+    world.found_id, world.partitions["east.orders"] = ANEW, 1
+    world.logs.pop()
+    world.most_bytes["orders"] = "5000"
+    look_at, looks = old_topics.look_at, list[int]()
+
+    def late(cluster: Any, names: Collection[str]) -> dict[str, OldTopic]:
+        found = look_at(cluster, names)
+        if not world.deleted or len(looks) == 2:
+            return found
+        looks.append(1)
+        return {name: replace(each, topic_id=COPY) for name, each in found.items()}
+
+    monkeypatch.setattr(old_topics, "look_at", late)
+    assert world.look().problems == ()
+    assert world.most_bytes["east.orders"] == "5000"
+
+
+def test_a_copy_that_is_about_to_go_is_not_taken_for_another_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recreated_topics, "_TOLD_SECONDS", 0.1)
     world.found_id = COPY
     assert world.look().problems == ()
     assert world.most_bytes == {"east.orders": "0"}
