@@ -56,7 +56,6 @@ class LivenessWatch:
     def __init__(self) -> None:
         """Have seen nothing."""
         self._silence = Silence()
-        self._seen: tuple[str, int, int] | None = None
         # By this machine's steady clock: the last look, and since when at least the claim was renewed.
         self._looked_at: float | None = None
         self._renewed_at: float | None = None
@@ -118,12 +117,12 @@ class LivenessWatch:
         if claim is None or claim.term == 0:
             return Liveness() if is_in_step else Liveness(_silence(age_ms, None))
         read_at = steady_seconds()
-        seen = claim.engine, claim.term, claim.renewals
-        if self._seen not in (None, seen):
+        before = self._silence.seen
+        silent_seconds = self._silence.look(claim, asked_at, read_at)
+        if before not in (None, self._silence.seen):
             # Between two looks it may have been right behind the first.
             self._renewed_at = asked_at if is_watched else self._looked_at
-        self._seen, self._looked_at = seen, read_at
-        silent_seconds = self._silence.look(claim, asked_at, read_at)
+        self._looked_at = read_at
         is_renewed = self._renewed_at is not None and 1000 * (asked_at - self._renewed_at) <= SILENT_AFTER_MS
         if is_renewed or (is_in_step and 1000 * silent_seconds <= SILENT_AFTER_MS):
             return Liveness(skew=None if is_in_step else _skew(claim.host, age_ms, ahead_ms))

@@ -129,11 +129,17 @@ def differing_words(whose: str, keys: Sequence[str]) -> str:
 
 
 class Silence:
-    """For how long a claim has not been renewed, as far as one engine could see, by its own clock."""
+    """For how long a claim has not been renewed, as far as one engine could see, by its own clock.
+
+    Attributes
+    ----------
+    seen
+        the claim as it stood at the last look: engine, term and renewals; None before the first.
+    """
 
     def __init__(self) -> None:
         """Have seen nothing."""
-        self._seen: tuple[str, int, int] | None = None
+        self.seen: tuple[str, int, int] | None = None
         self._since: float | None = None
 
     def unreadable(self) -> None:
@@ -150,6 +156,6 @@ class Silence:
             the leader. Seconds of one clock.
         """
         seen = claim.engine, claim.term, claim.renewals
-        if self._since is None or seen != self._seen:
-            self._seen, self._since = seen, read_at
+        if self._since is None or seen != self.seen:
+            self.seen, self._since = seen, read_at
         return max(0.0, asked_at - self._since)
