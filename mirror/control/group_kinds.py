@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from mirror.config.settings import FlowSettings
 from mirror.kafka.cluster_model import GroupListing
-from mirror.model.counts import named
+from mirror.model.counts import first_of
 
 _MOST_NAMED = 5
 
@@ -19,8 +19,8 @@ def unmirrored_groups(listed: Iterable[GroupListing], settings: FlowSettings) ->
         if each.unmirrored_kind is not None and settings.group_filter.matches(each.group):
             found[each.unmirrored_kind].append(each.group)
     return tuple(
-        f"{kind} match the flow's groups and are not mirrored: {named(sorted(groups), _MOST_NAMED)}; their state is no "
-        f"position of a consumer, so no checkpoint holds it: set on {settings.flow.target} where they begin before "
+        f"{kind} match the flow's groups and are not mirrored: {first_of(sorted(groups), _MOST_NAMED)}; their state is "
+        f"no position of a consumer, so no checkpoint holds it: set on {settings.flow.target} where they begin before "
         "their members start there"
         for kind, groups in sorted(found.items())
     )

@@ -36,7 +36,7 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import ClusterError
 from mirror.kafka.users import client_quotas, scram_users
-from mirror.model.counts import named
+from mirror.model.counts import first_of
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.state_record import data_transactional_id, state_topic
@@ -226,7 +226,7 @@ def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, .
     messages = []
     for alias, names in settings.transforms.chosen(copies).items():
         if names:
-            messages.append(f"transform {alias} gets {named([copies[each] for each in names], _NAMED_TOPICS)}")
+            messages.append(f"transform {alias} gets {first_of([copies[each] for each in names], _NAMED_TOPICS)}")
         elif copies:
             messages.append(
                 f"transform {alias} gets NO topic: its predicate holds for no name on {settings.flow.target}, "

@@ -28,7 +28,7 @@ from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem,
 from mirror.kafka.topic_ids import differ
 from mirror.model.cliff import RETENTION_KEYS, Retention
 from mirror.model.copied import NO_TIME, Waiting
-from mirror.model.counts import counted, named
+from mirror.model.counts import counted, first_of
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
@@ -503,7 +503,7 @@ def _left(deselected: Collection[TopicPartition]) -> tuple[str, ...]:
     topics = sorted({each.topic for each in deselected})
     if not topics:
         return ()
-    return (f"no longer selected, so not copied any more; the positions are kept: {named(topics, _NAMED)}",)
+    return (f"no longer selected, so not copied any more; the positions are kept: {first_of(topics, _NAMED)}",)
 
 
 @contextmanager

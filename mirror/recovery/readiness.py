@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mirror.model.counts import counted, named
+from mirror.model.counts import counted, first_of
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
 from mirror.recovery.differences import Difference, Impact, Rule
@@ -187,7 +187,7 @@ def _summed_up(alike: Sequence[Difference]) -> Difference:
     more = [f"and {len(mends) - _NAMED:,} more alike: --all names them"] if len(mends) > _NAMED else []
     return replace(
         first,
-        where=named([each.where for each in alike], _NAMED),
+        where=first_of([each.where for each in alike], _NAMED),
         source=_in_common([each.source for each in alike]),
         target=_in_common([each.target for each in alike]),
         mend="\n".join([*mends[:_NAMED], *more]),

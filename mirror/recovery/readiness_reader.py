@@ -29,7 +29,7 @@ from mirror.kafka.log import LogTail
 from mirror.kafka.problems import ClusterError, KafkaProblem
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.acl import Resource
-from mirror.model.counts import counted, named
+from mirror.model.counts import counted, first_of
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import state_topic
 from mirror.recovery.group_moves import MovePlan, plan_moves, untranslated
@@ -349,8 +349,8 @@ def _parked(
 
 
 def _lacking(what: str, mend: str, problems: Mapping[K, str]) -> NotSeen:
-    reasons = named(list(dict.fromkeys(problems.values())), _NAMED)
-    return NotSeen(what, reasons, named(sorted(map(str, problems)), _NAMED), mend)
+    reasons = first_of(list(dict.fromkeys(problems.values())), _NAMED)
+    return NotSeen(what, reasons, first_of(sorted(map(str, problems)), _NAMED), mend)
 
 
 def _principal(client: Mapping[str, str]) -> str | None:

@@ -8,7 +8,7 @@ from mirror.control.users import missing_users
 from mirror.kafka.acls import NoAuthorizer
 from mirror.model.acl import EVERY_NAME, EVERYBODY, Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.acl_check import AclCheck
-from mirror.model.counts import counted
+from mirror.model.counts import counted, first_of
 from mirror.model.state_record import state_topic
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Facts, NotLookedAt, NotSeen, Side, seen
@@ -314,9 +314,7 @@ def _removal(target: Side, acl: Acl) -> str:
 
 
 def _spelled(resource: Resource, names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - _NAMED:,} more" if len(listed) > _NAMED else ""
-    return f"{resource.name.lower().replace('_', ' ')} {', '.join(listed[:_NAMED])}{more}"
+    return f"{resource.name.lower().replace('_', ' ')} {first_of(list(names), _NAMED)}"
 
 
 def _quota(target: Side, key: QuotaKey, value: float | None) -> str:
