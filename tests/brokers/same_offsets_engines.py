@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import confluent_kafka
@@ -77,14 +78,26 @@ def await_records(engines: Engines, copy: TopicPartition, count: int) -> None:
     )
 
 
-def deleted_and_created_anew(cluster: Cluster, topic: str, partitions: int) -> None:
+def copied_and_killed(engines: Engines, target: Cluster) -> str:
+    """Have ten records a partition copied, and the engine killed; return the id of the copy."""
+    engines.send(PARTITIONS * 10)
+    engines.running["first"] = engines.start()
+    await_copies(engines)
+    engines.running["first"].kill()
+    copy = engines.copies[0].topic
+    return target.topics([copy])[copy].topic_id
+
+
+def deleted_and_created_anew(
+    cluster: Cluster, topic: str, partitions: int, configs: Mapping[str, str] | None = None
+) -> None:
     cluster.delete_topics([topic])
     wait_until(lambda: topic not in cluster.topics([topic]), f"{topic} to be gone", timeout_seconds=120)
     wait_until(
-        lambda: cluster.create_topics([NewTopic(topic, partitions, 1)]),
+        lambda: cluster.create_topics([NewTopic(topic, partitions, 1, configs or {})]),
         f"{topic} to be there again",
         timeout_seconds=120,
-        until=lambda results: results[0].problem is None,
+        until=lambda results: results[0].problem is None and not results[0].existed,
     )
 
 

@@ -12,13 +12,19 @@ import pytest
 from kafka.protocol.metadata import MetadataRequest
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
 from mirror.lab import brokers, clusters
 from mirror.model.partition import TopicPartition
-from mirror.waiting import wait_until
 from tests.brokers.copying import write
 from tests.brokers.engines import PARTITIONS, Engines
-from tests.brokers.same_offsets_engines import SAME, await_anew, await_copies, await_records, gaps_of
+from tests.brokers.same_offsets_engines import (
+    SAME,
+    await_anew,
+    await_records,
+    copied_and_killed,
+    deleted_and_created_anew,
+    gaps_of,
+)
 from tests.brokers.same_offsets_killed import read
 
 pytestmark = pytest.mark.long
@@ -73,19 +79,8 @@ def test_a_copy_that_a_client_has_created_meanwhile_gets_what_the_source_has_and
     engines.target = {"bootstrap.servers": creating.bootstrap_servers}
     # What is kept in step later does not count here.
     engines.settings = f"{SAME}mirror.offsets.recreated = make-anew\nsync.topic.configs.enabled = false\n"
-    engines.send(PARTITIONS * 10)
-    engines.running["first"] = engines.start()
-    await_copies(engines)
-    engines.running["first"].kill()
-    copy = engines.copies[0].topic
-    former = creating.topics([copy])[copy].topic_id
-    east.delete_topics([engines.topic])
-    wait_until(
-        lambda: east.create_topics([NewTopic(engines.topic, 2, 1, {"max.message.bytes": OWN_SIZE})]),
-        f"{engines.topic} to be there again",
-        timeout_seconds=120,
-        until=lambda results: results[0].problem is None and not results[0].existed,
-    )
+    copy, former = engines.copies[0].topic, copied_and_killed(engines, creating)
+    deleted_and_created_anew(east, engines.topic, 2, {"max.message.bytes": OWN_SIZE})
     sources = [TopicPartition(engines.topic, number) for number in range(2)]
     for source in sources:
         write(engines.source, source, range(7))

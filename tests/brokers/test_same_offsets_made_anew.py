@@ -19,8 +19,8 @@ from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_engines import (
     SAME,
     await_anew,
-    await_copies,
     await_records,
+    copied_and_killed,
     deleted_and_created_anew,
     gaps_of,
 )
@@ -44,9 +44,7 @@ def test_an_engine_that_is_killed_while_it_makes_a_copy_anew_leaves_the_rest_to_
 ) -> None:
     """What was created automatically is what a client of a target with auto.create.topics.enable leaves: a partition."""
     former = recreated(engines, east, west)
-    engines.running["second"] = started(engines, moment)
-    code = wait_until(engines.running["second"].return_code, f"the kill {moment}", timeout_seconds=120)
-    assert code == -9
+    killed(engines, moment)
     engines.running["third"] = engines.start()
     await_anew(engines, west, engines.copies, former)
     for copy in engines.copies:
@@ -76,8 +74,7 @@ def test_an_engine_that_is_killed_while_it_begins_the_new_copy_has_every_record_
     sources = [TopicPartition(engines.topic, copy.partition) for copy in engines.copies]
     for source in sources:
         delete_records(engines.source, source, 5)
-    engines.running["second"] = started(engines, moment)
-    assert wait_until(engines.running["second"].return_code, f"the kill {moment}", timeout_seconds=120) == -9
+    killed(engines, moment)
     for source in sources:
         write(engines.source, source, range(20, 23))
     engines.running["third"] = engines.start()
@@ -104,8 +101,7 @@ def test_a_copy_that_a_killed_engine_has_closed_is_told_and_opened_by_the_next_o
     recreated(engines, east, west)
     keeps_settings = "sync.topic.configs.enabled = false\n"
     engines.settings += keeps_settings
-    engines.running["second"] = started(engines, "behind the closing")
-    assert wait_until(engines.running["second"].return_code, "the kill", timeout_seconds=120) == -9
+    killed(engines, "behind the closing")
     copy = engines.copies[0].topic
     assert is_closed(west, copy)
     wait_until(
@@ -158,16 +154,17 @@ def test_what_an_application_writes_to_the_copy_just_before_it_is_deleted_is_ref
 def recreated(engines: Engines, east: Cluster, west: Cluster) -> str:
     """Have a topic copied, its engine killed, and the topic deleted and created anew; return the copy's id."""
     engines.settings = f"{SAME}mirror.offsets.recreated = make-anew\n"
-    engines.send(PARTITIONS * 10)
-    engines.running["first"] = engines.start()
-    await_copies(engines)
-    engines.running["first"].kill()
-    copy = engines.copies[0].topic
-    former = west.topics([copy])[copy].topic_id
+    former = copied_and_killed(engines, west)
     deleted_and_created_anew(east, engines.topic, PARTITIONS)
     for number in range(PARTITIONS):
         write(engines.source, TopicPartition(engines.topic, number), range(7))
     return former
+
+
+def killed(engines: Engines, moment: str) -> None:
+    """Have a second engine go on until it is killed at a moment."""
+    engines.running["second"] = started(engines, moment)
+    assert wait_until(engines.running["second"].return_code, f"the kill {moment}", timeout_seconds=120) == -9
 
 
 def started(engines: Engines, moment: str) -> ManagedProcess:

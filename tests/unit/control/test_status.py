@@ -165,6 +165,19 @@ class Source:
         return ""
 
 
+def seen_with(
+    channel: type[Source], state: FlowState, settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> FlowStatus:
+    """Return what a look sees of a flow in a state, whose source is behind such a channel."""
+    monkeypatch.setattr(status, "Channel", channel)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, [Flow("east", "west")]) as (observer,):
+        monkeypatch.setattr(observer, "close", lambda: None)
+        found = observer.look()
+        observer._source = None
+    return found
+
+
 def test_topics_that_are_no_longer_selected_do_not_lag(
     settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,12 +209,7 @@ def test_how_far_the_copy_of_a_topic_that_was_created_anew_is_behind_is_not_know
 ) -> None:
     """It was copied up to 100, the new one ends at 9, and none of that is copied."""
     state = FlowState(positions={ORDERS: Position(100, 100, 0, complete=True, topic_id="O" * 22)})
-    monkeypatch.setattr(status, "Channel", Recreated)
-    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
-    with observe(settings, [Flow("east", "west")]) as (observer,):
-        monkeypatch.setattr(observer, "close", lambda: None)
-        (found,) = observer.look().partitions
-        observer._source = None
+    (found,) = seen_with(Recreated, state, settings, monkeypatch).partitions
     assert (found.source_end, found.lag_records, found.lag_seconds) == (9, None, None)
 
 
@@ -225,12 +233,7 @@ def test_a_partition_that_is_gone_or_has_no_leader_keeps_no_other_from_being_tol
     """RUN-07: the copies of what is gone are left as they are."""
     sources = (ORDERS, TopicPartition("orders", 1), TopicPartition("orders", 7), TopicPartition("bills", 3))
     state = FlowState(positions=dict.fromkeys(sources, Position(9, 9, 0, complete=True)))
-    monkeypatch.setattr(status, "Channel", HalfGone)
-    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
-    with observe(settings, [Flow("east", "west")]) as (observer,):
-        monkeypatch.setattr(observer, "close", lambda: None)
-        found = observer.look()
-        observer._source = None
+    found = seen_with(HalfGone, state, settings, monkeypatch)
     told = {each.partition: (each.source_end, each.lag_records, each.unanswered) for each in found.partitions}
     assert told == {0: (9, 0, None), 1: (None, None, "no leader on east")}
     assert "east: orders-1 has no leader" in found.reasons
@@ -249,12 +252,7 @@ def test_a_partition_without_a_leader_that_the_engine_has_told_of_is_not_told_a_
         positions=dict.fromkeys(sources, Position(9, 9, 0, complete=True)),
         run=RunReport("DEGRADED", (told,), int(time.time() * 1000)),
     )
-    monkeypatch.setattr(status, "Channel", HalfGone)
-    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
-    with observe(settings, [Flow("east", "west")]) as (observer,):
-        monkeypatch.setattr(observer, "close", lambda: None)
-        assert observer.look().reasons == (told, "east: orders-11 has no leader")
-        observer._source = None
+    assert seen_with(HalfGone, state, settings, monkeypatch).reasons == (told, "east: orders-11 has no leader")
 
 
 class HalfLed:
@@ -312,12 +310,7 @@ def test_why_the_source_does_not_tell_of_a_partition_stands_beside_it(
             return frozenset()
 
     state = FlowState(positions={SICK[0]: Position(9, 9, 0, complete=True)})
-    monkeypatch.setattr(status, "Channel", Silent)
-    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
-    with observe(settings, [Flow("east", "west")]) as (observer,):
-        monkeypatch.setattr(observer, "close", lambda: None)
-        (found,) = observer.look().partitions
-        observer._source = None
+    (found,) = seen_with(Silent, state, settings, monkeypatch).partitions
     assert found.unanswered == words
 
 
@@ -554,12 +547,7 @@ def test_what_stops_a_partition_and_its_gaps_are_told_before_it_has_a_position(
     state = FlowState(run=RunReport("DEGRADED", ("it stands",), 1, stopped={source: "holds records"}))
     for record in (known.record(), found.record(), Acknowledgement("ann", "so be it", 6).record(known.key)):
         state.apply(*record)
-    monkeypatch.setattr(status, "Channel", Source)
-    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
-    with observe(settings, [Flow("east", "west")]) as (observer,):
-        monkeypatch.setattr(observer, "close", lambda: None)
-        seen = observer.look()
-        observer._source = None
+    seen = seen_with(Source, state, settings, monkeypatch)
     assert (seen.partitions, len(seen.gaps), seen.open_gaps) == ((), 2, (found,))
     assert seen.stops == {source: "holds records"}
 
