@@ -17,7 +17,7 @@ def processes(cores: float) -> int:
 def usable_cores(root: Path = Path("/")) -> float:
     """Return how many cores this process may use, by its affinity and the CPU quotas of its control groups."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(own, *_quotas(root), own)
+    return min([own, *_quotas(root)])
 
 
 def _quotas(root: Path) -> list[float]:
