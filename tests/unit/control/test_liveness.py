@@ -12,6 +12,7 @@ from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.state_values import RunReport
+from tests.pauses import simulate_pauses
 
 TIMEOUT_SECONDS = 6.0
 
@@ -62,7 +63,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
     monkeypatch.setattr(liveness, "now_ms", world.wall_ms)
     monkeypatch.setattr(liveness, "steady_seconds", lambda: world.now)
-    monkeypatch.setattr("tenacity.nap.time.sleep", world.sleep)
+    simulate_pauses(monkeypatch, world.sleep)
     return world
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import kafka.errors
@@ -41,6 +42,7 @@ from mirror.model.state_values import (
     pause_record,
     pause_report_record,
 )
+from tests.pauses import simulate_pauses
 from tests.unit.control.builders import flow_settings
 
 
@@ -575,7 +577,7 @@ def test_engines_that_have_died_are_watched_together(
     """One engine may have run all the flows of a file: each was watched for seconds after the other."""
     now = [1_000.0]
     monkeypatch.setattr(liveness, "steady_seconds", lambda: now[0])
-    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    simulate_pauses(monkeypatch, lambda seconds: now.__setitem__(0, now[0] + seconds))
     died = FlowState(run=RunReport("RUNNING", (), 5), claim=Claim("an engine", 1, 7))
     monkeypatch.setattr(FlowObserver, "_state", lambda _: died)
     monkeypatch.setattr(FlowObserver, "_partitions", lambda *_: ((), (), ()))
@@ -673,7 +675,7 @@ def test_engines_that_stand_by_are_told_as_long_as_they_say_so(
     for name, age_ms, differs_in in (("fine", SILENT_AFTER_MS, ()), ("other", 0, ("topics",)), ("gone", 10**6, ())):
         state.standbys[name] = Standby(name, "two", 6, 10**9 - age_ms, differs_in)
     monkeypatch.setattr(status, "Channel", Source)
-    monkeypatch.setattr(status.time, "time", lambda: 10**6)
+    monkeypatch.setattr(status, "time", SimpleNamespace(time=lambda: 10**6, monotonic=time.monotonic))
     monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
     with observe(settings, [Flow("east", "west")]) as (observer,):
         monkeypatch.setattr(observer, "close", lambda: None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_a_run_that_is_used_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             return False
 
     monkeypatch.setattr(holder, "_touched", lambda _: touched)
-    monkeypatch.setattr(holder.time, "monotonic", lambda: now)
+    monkeypatch.setattr(holder, "time", SimpleNamespace(monotonic=lambda: now))
     holder.wait_until_unused(used, 60.0, Told())
     assert looks == 6
 

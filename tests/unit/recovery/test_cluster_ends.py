@@ -15,6 +15,7 @@ from mirror.model.leadership import Claim
 from mirror.model.state_values import RunReport
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.state_followers import StateFollowers
+from tests.pauses import simulate_pauses
 
 FILE = """
 clusters = east, west
@@ -36,7 +37,7 @@ def test_what_is_on_record_of_a_flow_whose_engine_has_died_is_not_waited_for(
 ) -> None:
     """A failover of a source that is gone, with its engine, begins by it."""
     waits: list[float] = []
-    monkeypatch.setattr("tenacity.nap.time.sleep", waits.append)
+    simulate_pauses(monkeypatch, waits.append)
     file = tmp_path / "mm2.properties"
     file.write_text(FILE)
     settings = load(file)
