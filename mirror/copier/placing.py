@@ -217,7 +217,9 @@ def _go_on(
         )
     foreign_until = 0 if is_decided or _stretches(work) else _foreign_until(work, ends, target)
     if not (foreign_until or gaps.is_replaced(work) or (position.settled and ends.target_end == position.downstream)):
-        truncated = truncated_at(flow, work, handover, ends, lambda: history.state(work.source, handover), target)
+        truncated = truncated_at(
+            flow, work, handover, ends, lambda: history.state(work.source, handover), source, target
+        )
         if truncated is not None:
             handover = replace(handover, target_ended_at=truncated)
     records: tuple[StateRecord, ...] = handover.unwritten

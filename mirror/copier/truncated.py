@@ -8,6 +8,8 @@ Invariants:
 (a) What lies at the last offset at which the offset map has a copy is a copy, or the log was truncated before it: where
     a leader of an epoch not newer than that of what lies there began to write. Where nothing lies any more, since
     compaction or retention removed it, nothing is said.
+(b) Where both flows had kept the source's offsets under one name, the map also has what was passed by: originals, of
+    which the flow back has made the copies that are read here. An original was not replaced.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka.batch import Header
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import batch_at
+from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import Run, Runs
+from mirror.same_offsets.chain import producer_of
 
 
 def truncated_at(
@@ -29,6 +33,7 @@ def truncated_at(
     handover: Handover,
     ends: Ends,
     state: Callable[[], FlowState],
+    source: Channel,
     target: Channel,
 ) -> int | None:
     """Return from which offset on the copies are gone, None if what lies there is as it was written.
@@ -36,13 +41,17 @@ def truncated_at(
     Raises
     ------
     KafkaProblem
-        if the target does not tell now.
+        if a cluster does not tell now.
     """
     end, found = min(handover.position.downstream, ends.target_end), None
     while (run := _last_before(end, handover, work, state)) is not None:
         last = min(run.downstream_end, end) - 1
         header = batch_at(target, work.target, last) if last >= ends.target_start else None
-        if header is None or _is_copy(last, header, flow, work, state):
+        if (
+            header is None
+            or _is_copy(last, header, flow, work, state)
+            or _is_original(run, last, header, work, ends, source)
+        ):
             break
         found = end = min(header.base_offset, _begun(header.leader_epoch, work, ends, target))
     return found
@@ -63,6 +72,17 @@ def _is_copy(offset: int, header: Header, flow: FlowWork, work: PartitionWork, s
         return not header.is_control
     taken = state().takeovers.get(work.source)
     return taken is not None and (taken.downstream is None or offset < taken.downstream)
+
+
+def _is_original(run: Run, offset: int, header: Header, work: PartitionWork, ends: Ends, source: Channel) -> bool:
+    """Tell whether what lies there was passed by, since what is read at the same offset is the flow back's copy of it.
+
+    It is taken for one too where the source no longer has that copy.
+    """
+    if run.upstream != run.downstream or header.is_control or not work.left_out or offset >= ends.source_end:
+        return False
+    copy = batch_at(source, work.source, offset) if offset >= ends.source_start else None
+    return copy is None or copy.producer_id == producer_of(Flow(work.flow.target, work.flow.source)).producer_id
 
 
 def _begun(epoch: int, work: PartitionWork, ends: Ends, target: Channel) -> int:

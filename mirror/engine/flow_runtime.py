@@ -246,9 +246,9 @@ class FlowRuntime:
     def grace_seconds(self) -> float:
         """For how long tasks may go on behind the end of the right to write: where the target refuses what is late.
 
-        Not for ever: brokers forget a producer that has long written nothing, and its epochs with it.
+        Not for ever: brokers forget an idle producer. Copies with the source's offsets refuse nothing.
         """
-        return REFUSED_SECONDS if self.late.weakness is None else 0.0
+        return REFUSED_SECONDS if self.late.weakness is None and self.settings.same_offsets is None else 0.0
 
     @property
     def may_be_copied(self) -> bool:

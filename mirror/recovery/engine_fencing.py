@@ -2,6 +2,11 @@
 
 An engine that was frozen finds its term over and its producer fenced when it thaws (ADR 8), whether or not another
 engine has taken the flow over by then.
+
+Invariants:
+
+(a) Nothing is left in a copy with the source's offsets: the marker of a fence would take the next record's (ADR 13),
+    and the copy could not go on once the flow is resumed. There the right to write has to run out first.
 """
 
 from __future__ import annotations
@@ -21,6 +26,10 @@ from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, paused_of
 from mirror.model.state_values import RunReport, pause_report_record
 
+_KEEPS_OFFSETS = (
+    "a marker that has late requests refused would take an offset, so copies with the source's offsets get none: what "
+    "the engine that is gone had sent, and has not arrived, would be appended"
+)
 _NOT_COMPARED = "the engine ended, or was stopped, before it had said how far it had copied"
 
 
@@ -76,24 +85,28 @@ class EngineFencing:
             seconds, former_seconds = self._timeout_seconds, self._election.former_seconds
             self._taken = term, Lease(LEASE_SHARE * seconds, former_seconds=LEASE_SHARE * former_seconds)
         _, lease = self._taken
-        former = self._hold.unrefused
+        former, was_settled = self._hold.unrefused, self._election.was_settled
         grace_seconds = REFUSED_SECONDS if former is not None and former.transactional_id else 0.0
-        if former is not None and not self._election.was_settled and not lease.is_alone(grace_seconds):
+        is_refused = was_settled or (former is None and not self._keeping_offsets(log.poll()))
+        if not is_refused and not lease.is_alone(grace_seconds):
             # Nothing refuses what it sends; its right to write runs out by itself.
             return None
         state = log.poll()
+        kept = self._keeping_offsets(state)
         copies = {
             source: TopicPartition(position.target or self._settings.copy_of(source.topic), source.partition)
             for source, position in state.positions.items()
+            if source not in kept
         }
         late = self._hold.fence(frozenset(copies.values()))
+        weakness = "" if former is None else self._hold.weakness or self._hold.note or ""
+        unrefused = frozenset(copies) | kept if weakness else kept
         report = report_without_engine(
             self._identity.engine,
             state,
             frozenset(source for source, copy in copies.items() if copy in late),
-            weakness=""
-            if former is None or self._election.was_settled
-            else self._hold.weakness or self._hold.note or "",
+            frozenset() if was_settled else unrefused,
+            weakness or _KEEPS_OFFSETS,
         )
         if self._led_term() != term:
             # All that took a while; another engine has taken the flow over meanwhile.
@@ -108,6 +121,14 @@ class EngineFencing:
         self._taken = None
         return report
 
+    def _keeping_offsets(self, state: FlowState) -> frozenset[TopicPartition]:
+        """Return the partitions whose copies have the source's offsets, and are to keep them."""
+        return frozenset(
+            source
+            for source, position in state.positions.items()
+            if position.same_offsets and self._settings.pad_limit(source.topic) is not None
+        )
+
     def _led_term(self) -> int | None:
         """Return the term in which the flow is led from here, None if it is not."""
         leads = self._election.round(lambda: RunReport("STOPPED", (), now_ms()))
@@ -121,7 +142,11 @@ class EngineFencing:
 
 
 def report_without_engine(
-    who: str, state: FlowState, late: frozenset[TopicPartition] = frozenset(), weakness: str = ""
+    who: str,
+    state: FlowState,
+    late: frozenset[TopicPartition] = frozenset(),
+    unrefused: frozenset[TopicPartition] = frozenset(),
+    weakness: str = "",
 ) -> PauseReport:
     """Return what is to be said of the paused topics of a flow that no engine leads.
 
@@ -129,8 +154,10 @@ def report_without_engine(
     ----------
     late
         the partitions to whose copies something may still be appended that was sent before, until that is refused.
+    unrefused
+        those where the target would append what was sent before, should it arrive.
     weakness
-        why the target refuses nothing of that; empty while it does.
+        why it does not refuse that there.
     """
     is_clean = state.claim is None or (state.claim.is_released and state.claim.is_settled)
     paused = paused_of(state.pauses, state.positions)
@@ -143,6 +170,6 @@ def report_without_engine(
             for source in sorted(paused - late)
             if not state.positions[source].atomic and not (is_clean and state.positions[source].settled)
         },
-        paused - late if weakness else frozenset(),
-        weakness,
+        (paused & unrefused) - late,
+        weakness if (paused & unrefused) - late else "",
     )

@@ -437,36 +437,6 @@ def test_copies_that_are_gone_from_the_target_stop_the_copy(copying: Copying) ->
     assert (again.stopped, copying.copy().values(), copying.recorded()) == (None, [b"0", b"1"], 2)
 
 
-@pytest.mark.parametrize("behind", [1, 2, 5])
-@pytest.mark.parametrize("who", ["a takeover", "others"])
-def test_copies_that_are_gone_are_noticed_however_much_was_written_in_their_place(
-    copying: Copying, who: str, behind: int
-) -> None:
-    """A leader without the newest copies was elected; a marker is written before anybody looks where the copy ends."""
-    copying.begin(b"0")
-    for value in (b"1", b"2"):
-        copying.source().write(value)
-    copying.epoch(0.5)
-    handover = copying.handovers[ORDERS]
-    assert (handover.position.upstream, handover.position.downstream) == (3, 3)
-    copying.copy().truncate(1)
-    for _ in range(behind):
-        if who == "others":
-            copying.copy().write(b"theirs")
-        else:
-            copying.copy().mark(Producer(OURS.producer_id, 1))
-    copying.handovers[ORDERS] = replace(handover, clean=False)
-    result = copying.epoch(60.0)[ORDERS]
-    assert result.stopped is not None
-    assert "ended at offset 1, before the position 3 recorded for it: it was truncated; 2 copies" in result.stopped
-    (gap,) = copying.state().gaps.values()
-    assert (gap.start, gap.end, gap.downstream, gap.kind) == (1, 3, 1, GapKind.TARGET_LOST)
-    copying.works[ORDERS] = {"gaps": GapPolicy(barrier=gap, is_lifted=True)}
-    again = copying.epoch()[ORDERS]
-    theirs = [b"theirs"] * behind if who == "others" else []
-    assert (again.stopped, copying.copy().values()) == (None, [b"0", *theirs, b"1", b"2"])
-
-
 def test_a_gap_that_was_passed_but_not_recorded_is_recorded_by_who_matches_the_tail(copying: Copying) -> None:
     copying.begin()
     copying.source().write(b"1")

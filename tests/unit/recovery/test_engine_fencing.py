@@ -58,7 +58,7 @@ class Flow:
 
     def fence(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, str]:
         late = self.late.pop(0) if self.late else frozenset()
-        self.done.append("fenced")
+        self.done.append("fenced" if partitions else "fenced nothing")
         return dict.fromkeys(late & partitions, "it has no leader")
 
     def publish(self, record: StateRecord) -> None:
@@ -78,10 +78,10 @@ class Flow:
 
 @pytest.fixture
 def of(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def made(flow: Flow) -> EngineFencing:
+    def made(flow: Flow, *settings: str) -> EngineFencing:
         monkeypatch.setattr(engine_fencing, "Election", lambda *_, **_how: flow)
         monkeypatch.setattr(engine_fencing, "FlowProducers", lambda *_, **_how: flow)
-        return EngineFencing(flow_settings(), 6.0)
+        return EngineFencing(flow_settings(*settings), 6.0)
 
     return made
 
@@ -137,6 +137,43 @@ def test_what_nothing_refuses_is_waited_for_until_the_right_to_send_it_is_over(o
     assert (flow.said, flow.done) == ([], ["took 2"])
     flow.was_settled = True
     assert flow.try_once(one) is not None, "after a clean stop nobody is waited for"
+
+
+def keeping_offsets(*terms: int | None) -> Flow:
+    flow = Flow(*terms)
+    flow.state.apply(*Position(5, 5, 0, True, target="east.orders", same_offsets=True).record(ORDERS))
+    return flow
+
+
+def test_a_copy_with_the_source_s_offsets_gets_no_marker_and_it_is_told_that_nothing_is_refused_there(of: Any) -> None:
+    """The marker took the next record's offset: once the flow was resumed the partition stopped for good."""
+    flow = keeping_offsets(2, 2)
+    one = of(flow, "mirror.offsets = same")
+    one._timeout_seconds = 0.0
+    found = flow.try_once(one)
+    assert found is not None
+    assert flow.done == ["took 2", "fenced nothing", "released"]
+    assert (found.busy, found.unrefused) == (frozenset(), {ORDERS})
+    assert "would take an offset" in found.weakness
+    flow = keeping_offsets(2, 2)
+    flow.was_settled = True
+    found = flow.try_once(of(flow, "mirror.offsets = same"))
+    assert found is not None
+    assert found.unrefused == frozenset(), "after a clean stop nothing is on its way"
+
+
+def test_the_right_to_write_such_a_copy_has_run_out_before_anybody_is_said_to_be_gone(of: Any) -> None:
+    flow = keeping_offsets(2, 2)
+    flow.former_seconds = 600.0
+    assert flow.try_once(of(flow, "mirror.offsets = same")) is None
+    assert (flow.said, flow.done) == ([], ["took 2"])
+
+
+def test_a_copy_that_is_translated_from_now_on_is_fenced_as_any_other(of: Any) -> None:
+    flow = keeping_offsets(2, 2)
+    found = flow.try_once(of(flow))
+    assert found is not None
+    assert (flow.done, found.unrefused) == (["took 2", "fenced", "released"], frozenset())
 
 
 def test_in_another_term_all_that_was_sent_before_it_is_refused_too(of: Any) -> None:

@@ -1,0 +1,85 @@
+"""A copy task that goes on where a copy was truncated, and where what lies in a copy only looks like it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirror.copier.work import GapPolicy, Handover
+from mirror.kafka import batch
+from mirror.kafka.batch import Producer, Record
+from mirror.model.flow import Flow
+from mirror.model.gap import GapKind
+from mirror.model.offset_map import Run
+from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import writer_record
+from mirror.same_offsets.chain import producer_of
+from tests.unit.copier.copying_in_memory import ORDERS, OURS, Copying, both_positions
+
+BACK = "mirror-state.west"
+
+
+@pytest.mark.parametrize("behind", [1, 2, 5])
+@pytest.mark.parametrize("who", ["a takeover", "others"])
+def test_copies_that_are_gone_are_noticed_however_much_was_written_in_their_place(
+    copying: Copying, who: str, behind: int
+) -> None:
+    """A leader without the newest copies was elected; a marker is written before anybody looks where the copy ends."""
+    copying.begin(b"0")
+    for value in (b"1", b"2"):
+        copying.source().write(value)
+    copying.epoch(0.5)
+    handover = copying.handovers[ORDERS]
+    assert (handover.position.upstream, handover.position.downstream) == (3, 3)
+    copying.copy().truncate(1)
+    for _ in range(behind):
+        if who == "others":
+            copying.copy().write(b"theirs")
+        else:
+            copying.copy().mark(Producer(OURS.producer_id, 1))
+    copying.handovers[ORDERS] = replace(handover, clean=False)
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.stopped is not None
+    assert "ended at offset 1, before the position 3 recorded for it: it was truncated; 2 copies" in result.stopped
+    (gap,) = copying.state().gaps.values()
+    assert (gap.start, gap.end, gap.downstream, gap.kind) == (1, 3, 1, GapKind.TARGET_LOST)
+    copying.works[ORDERS] = {"gaps": GapPolicy(barrier=gap, is_lifted=True)}
+    again = copying.epoch()[ORDERS]
+    theirs = [b"theirs"] * behind if who == "others" else []
+    assert (again.stopped, copying.copy().values()) == (None, [b"0", *theirs, b"1", b"2"])
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["the copy is there", "retention has removed it"])
+def test_originals_that_were_passed_by_with_the_source_s_offsets_are_nobody_s_truncation(
+    copying: Copying, is_kept: bool
+) -> None:
+    """Both flows had kept the offsets under one name and translate now: the map has originals of the applications."""
+    had_kept_offsets(copying, producer_of(Flow("west", "east")))
+    if not is_kept:
+        copying.source().delete_records(2)
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.stopped is None
+    assert (both_positions(result), copying.copy().values()) == ((2, 2, True), [b"0", b"1"])
+
+
+def test_what_the_flow_back_has_not_copied_is_no_original_of_what_lies_at_its_offset(copying: Copying) -> None:
+    had_kept_offsets(copying, Producer(77, 0))
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.stopped is not None
+    assert "ended at offset 0, before the position 2 recorded for it" in result.stopped
+
+
+def had_kept_offsets(copying: Copying, read: Producer) -> None:
+    """An application has written the copy, and ``read`` what is read at the same offsets, where the position is."""
+    copying.east.create(BACK)
+    key, value = writer_record(producer_of(Flow("west", "east")).producer_id, 0)
+    log = copying.east[TopicPartition(BACK, 0)]
+    log.put(bytes(batch.encode([Record(0, 5, key, value, (), -1)], 0, batch.PLAIN, -1)))
+    copying.works[ORDERS] = {"left_out": (BACK,)}
+    copying.source().write(b"0", b"1", producer=read)
+    copying.copy().write(b"0", b"1")
+    ids = copying.east.topic_id(ORDERS.topic), copying.west.topic_id(copying.pairs[ORDERS].topic)
+    position = Position(2, 2, 0, True, 0, *ids, target=copying.pairs[ORDERS].topic, same_offsets=True)
+    copying.handovers[ORDERS] = Handover(position, (Run(0, 0, 2),), clean=False)
