@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -35,6 +35,7 @@ from mirror.engine.access_ticks import access_ticks
 from mirror.engine.copied_back import CopiedBack
 from mirror.engine.copy_counters import CopyCounters
 from mirror.engine.earlier_runs import has_run_before, has_shared_copies
+from mirror.engine.flow_messages import used_meanwhile
 from mirror.engine.flow_pauses import look_at_resumed
 from mirror.engine.flow_producers import FlowProducers, TakenProducers
 from mirror.engine.flow_runtime import REFUSED_SECONDS, FlowRuntime
@@ -43,6 +44,7 @@ from mirror.engine.lag_line import LAG_SECONDS, LagLine
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.engine.recreated_copies import recreated_topics
+from mirror.engine.same_offsets_fence import fence_same_offsets
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.ticking import Ticking, Timed
 from mirror.engine.written_over import write_again
@@ -506,6 +508,7 @@ class FlowControl:
                 compared, writers = runtime.to_compare(asked), frozenset(runtime.writers)
             runtime.take_foreign_until(compared, self._producers.foreign_until(compared, writers))
             troubles = self._fenced(asked, log)
+            troubles |= fence_same_offsets(runtime, asked - troubles.keys())
             producers = self._producers
             runtime.take_fenced(asked, troubles, log.poll(), producers.unrefused, is_own=producers.has_sent_unrefused)
             if not (troubles or self._producers.has_unended):
@@ -524,17 +527,12 @@ class FlowControl:
 
     def _used_meanwhile(self) -> Sequence[str]:
         """Have positions read again if somebody else has written as this flow; return what people should know of it."""
-        used = sorted(self._producers.used_meanwhile)
-        if not used:
+        if not (used := sorted(self._producers.used_meanwhile)):
             return ()
         self._runtime.read_again()
-        message = (
-            f"the transactional id {used[0]} was used by another while a transaction of it had not ended: does a Java "
-            "MirrorMaker run this flow, too? What both have copied meanwhile is there twice: mirror verify"
-        )
-        return (message,)
+        return [used_meanwhile(used[0])]
 
-    def _fenced(self, asked: Set[TopicPartition], log: FlowLog) -> Mapping[TopicPartition, str]:
+    def _fenced(self, asked: Set[TopicPartition], log: FlowLog) -> dict[TopicPartition, str]:
         """Fence partitions; return of which it could not be done now, and why.
 
         Raises

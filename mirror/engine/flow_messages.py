@@ -89,9 +89,15 @@ def notes(runtime: FlowRuntime) -> tuple[str, ...]:
                 f"{counted(len(translated), 'partition')} {are(len(translated))} translated, since they cannot have "
                 f"the source's offsets (mirror.offsets.refused): {source}: {reason}"
             )
-        return tuple(
-            dict.fromkeys(filter(None, (runtime.late.weakness, runtime.late.note, *runtime.file_notes, *messages)))
-        )
+        return tuple(dict.fromkeys(filter(None, (*runtime.late.messages, *runtime.file_notes, *messages))))
+
+
+def used_meanwhile(transactional_id: str) -> str:
+    """Say that somebody else has written with an id of the flow that was left until a transaction ends."""
+    return (
+        f"the transactional id {transactional_id} was used by another while a transaction of it had not ended: does a "
+        "Java MirrorMaker run this flow, too? What both have copied meanwhile is there twice: mirror verify"
+    )
 
 
 def throttle_reasons(flow: Flow, results: Iterable[TaskResult], seconds: float) -> tuple[str, ...]:

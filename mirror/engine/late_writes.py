@@ -21,6 +21,11 @@ from mirror.kafka.batch import Producer
 from mirror.model.partition import TopicPartition
 from mirror.model.state_values import DataProducer
 
+_SAME_OFFSETS = (
+    "what an engine that was killed had sent to copies with the source's offsets, which are translated now, is "
+    "noticed, not refused: grant Alter on the cluster"
+)
+
 
 @dataclass(slots=True)
 class LateWrites:
@@ -34,6 +39,8 @@ class LateWrites:
     #: Where the target does not refuse what may still arrive, and the producer id of that: nothing does before
     #: something is copied there with the next epoch of that producer.
     unrefused: dict[TopicPartition, int] = field(default_factory=dict)
+    #: Where it does not refuse what was sent while the copy had the source's offsets, for want of rights.
+    same_offsets_unrefused: set[TopicPartition] = field(default_factory=set)
     #: As whom tasks of this term were to write on partitions that have not said that all was answered.
     unanswered: dict[TopicPartition, set[Producer]] = field(default_factory=dict)
     #: Why what arrives late is seen but not refused, None if it is refused.
@@ -44,15 +51,27 @@ class LateWrites:
     @property
     def is_settled(self) -> bool:
         """Whether nothing that was sent can arrive late, in any partition."""
-        return not self.unfenced and not self.unrefused
+        return not (self.unfenced or self.unrefused or self.same_offsets_unrefused)
+
+    @property
+    def all_unrefused(self) -> frozenset[TopicPartition]:
+        """Where the target does not refuse what may still arrive."""
+        return frozenset(self.unrefused) | self.same_offsets_unrefused
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """What is to be known of the fence: why what arrives late is not refused, if it is not."""
+        former = _SAME_OFFSETS if self.same_offsets_unrefused else None
+        return tuple(filter(None, (self.weakness, self.note, former)))
 
     def concerns(self, target: TopicPartition) -> bool:
         """Whether something may arrive late in a partition of the target."""
-        return target in self.unfenced or target in self.unrefused
+        return target in self.unfenced or target in self.all_unrefused
 
     def begin_term(self) -> None:
         """Forget what the tasks of an earlier term were to write: it is found out anew what may arrive of it."""
         self.unrefused.clear()
+        self.same_offsets_unrefused.clear()
         self.unanswered.clear()
 
     def begin(self, unfenced: Iterable[TopicPartition]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirror.config.settings import ClusterSettings
+from mirror.kafka import codes
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
@@ -15,6 +16,8 @@ from tests.brokers.copying import leave_marker, producer_to, write
 from tests.brokers.same_offsets_both_ways import PATIENCE_SECONDS, SETTINGS, Pair
 from tests.brokers.same_offsets_killed import read
 from tests.brokers.same_offsets_late import late_append
+
+pytestmark = pytest.mark.long
 
 _TRANSACTIONS = 400
 
@@ -109,8 +112,8 @@ def test_a_topic_with_records_is_followed_once_it_is_copied_and_stops_where_both
     assert [read(client, orders, "read_uncommitted") for client in (pair.home, pair.away)] == before
 
 
-def test_what_arrives_late_once_both_flows_translate_is_there_twice_and_told(pair: Pair, west: Cluster) -> None:
-    """Nobody can fence the producer of copies with the source's offsets, under unchanged names neither."""
+def test_once_both_flows_translate_what_arrives_late_is_refused_and_both_go_on(pair: Pair, west: Cluster) -> None:
+    """It was there twice; and the flow back took the originals that it had passed by for copies somebody replaced."""
     orders = pair.orders
     with pair.engine() as first:
         pair.await_copied(pair.there, 0)
@@ -121,13 +124,21 @@ def test_what_arrives_late_once_both_flows_translate_is_there_twice_and_told(pai
     late = late_append(pair.away, pair.there, west, orders, b"10")
     pair.settings = SETTINGS.replace("mirror.offsets = same", "mirror.offsets = translated")
     write(pair.home, orders, [10, 11])
-    with pair.engine():
+
+    def await_records(client: dict[str, str], count: int) -> None:
         wait_until(
-            lambda: len(read(pair.away, orders, "read_uncommitted")),
-            "the copies",
+            lambda: len(read(client, orders, "read_uncommitted")),
+            f"{count} records",
             timeout_seconds=PATIENCE_SECONDS,
-            until=lambda count: count == 12,
+            until=lambda found: found == count,
         )
-        assert late() == 0, "nothing refuses it"
-        write(pair.home, orders, [12])
-        pair.await_reason(pair.there, "they are there twice")
+
+    with pair.engine():
+        await_records(pair.away, 12)
+        assert late() == codes.INVALID_PRODUCER_EPOCH
+        write(pair.away, orders, [12])
+        await_records(pair.home, 13)
+        write(pair.home, orders, [13])
+        await_records(pair.away, 14)
+        partitions = [each for flow in (pair.there, pair.back) for each in pair.status(flow)["partitions"]]
+    assert [each["stopped"] for each in partitions if each["topic"] == orders.topic] == [None, None]

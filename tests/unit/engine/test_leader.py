@@ -338,6 +338,11 @@ def test_a_flow_whose_target_has_long_been_away_leaves_the_epochs_of_the_others_
     assert election.terms == []
 
 
+def test_copies_with_the_source_s_offsets_are_written_no_longer_than_the_right_to_write_lasts() -> None:
+    """Nothing refuses there what is late, and whoever has paused the flow meanwhile may have applications write."""
+    assert FlowRuntime(flow_settings("mirror.offsets = same")).grace_seconds == 0.0
+
+
 def test_an_engine_that_stops_ends_its_control_and_leads_until_nothing_of_it_is_written_any_more() -> None:
     leader, runtime, election = leading(1)
     assert leader.await_lease(stopped()) is None
