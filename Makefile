@@ -46,7 +46,7 @@ test: setup ## the suite, on real brokers, the drill included
 	@$(BIN)/pytest $(TOGETHER) $(ARGS)
 
 .PHONY: test-long
-test-long: setup ## what adds to it for 20 s and more each: failovers by the commands, a migration, the wheel, outages, secrets, kills
+test-long: setup ## what adds to it for 12 s and more each: failovers by the commands, a migration, the wheel, outages, secrets, kills
 	@$(BIN)/pytest -m "long and not soak" $(TOGETHER) $(ARGS)
 
 .PHONY: test-docker

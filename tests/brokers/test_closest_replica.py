@@ -95,6 +95,7 @@ def fill(copying: Copying, first: int = 0) -> None:
     write(copying.flow.source_client, source, numbers, acks="all", batch_num_messages=100)
 
 
+@pytest.mark.long
 def test_all_bytes_come_from_the_replica_in_the_rack(copying: Copying, answers: Answers) -> None:
     fill(copying)
     copying.until_caught_up()

@@ -17,6 +17,7 @@ from tests.brokers.copying import positions_of
 TIMEOUT_SECONDS = 8.0
 
 
+@pytest.mark.long
 def test_an_outage_is_told_in_time_and_the_same_connection_works_after_it(mortal: clusters.LabCluster) -> None:
     """Groups are asked for at once, while their coordinator may still be loading.
 

@@ -131,6 +131,7 @@ def stage(secured: dict[str, EmbeddedCluster]) -> Iterator[Stage]:
             wait_until(lambda cluster=cluster: not acls_of(cluster), "no ACLs", timeout_seconds=60)  # type: ignore[misc]
 
 
+@pytest.mark.long
 def test_who_may_read_a_topic_may_read_its_copy_and_nobody_else(
     stage: Stage, secured: dict[str, EmbeddedCluster], unique: Unique
 ) -> None:

@@ -395,6 +395,7 @@ def south(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabClus
 
 
 @pytest.mark.parametrize("dies", ["source", "target"])
+@pytest.mark.long
 def test_a_broker_that_is_killed_and_comes_back_costs_nothing(
     dies: str,
     south: clusters.LabCluster,

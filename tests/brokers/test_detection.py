@@ -30,6 +30,7 @@ def trio(tmp_path: Path) -> Iterator[clusters.LabCluster]:
     clusters.down(directory, discard_data=True)
 
 
+@pytest.mark.long
 def test_a_cluster_whose_bootstrap_broker_is_dead_and_of_which_others_serve_is_not_gone(
     trio: clusters.LabCluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -318,6 +318,7 @@ def test_killed_at_any_moment_under_load_every_record_is_committed_once(
     assert_copied(copying)
 
 
+@pytest.mark.long
 def test_a_flow_goes_from_the_default_mode_to_transactions_and_back(
     new_copying: NewCopying, load: Callable[[InTransactions], threading.Event], tmp_path: Path
 ) -> None:

@@ -178,6 +178,7 @@ def test_of_two_failovers_that_begin_at_once_one_moves_the_groups_and_the_other_
     assert (both[went_on].returncode, positions_of(site.west, site.group)[site.copy].position) == (1, CHECKPOINT), told
 
 
+@pytest.mark.long
 def test_applications_commands_that_fail_hang_or_are_killed_stop_the_run_where_it_stands_and_it_goes_on_from_there(
     site: Site,
 ) -> None:

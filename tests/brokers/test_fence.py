@@ -219,6 +219,7 @@ def test_a_fence_that_is_killed_at_each_write_is_put_up_and_lifted_whole(secured
     assert not record.exists()
 
 
+@pytest.mark.long
 def test_who_writes_on_as_a_super_user_is_named(
     secured: Secured, tmp_path: Path, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +287,7 @@ def test_the_record_of_another_cluster_is_refused_and_so_is_a_second_one(
         lift_fence(load(other), "east", path)
 
 
+@pytest.mark.long
 def test_without_an_authorizer_producers_are_held_back_and_limits_come_back_as_they_were(
     east_west: Lab, west: Cluster, unique: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -338,6 +338,7 @@ def test_what_waits_for_a_connection_is_not_written_once_the_right_to_write_is_o
 
 
 @pytest.mark.usefixtures("no_transactional_ids")
+@pytest.mark.long
 def test_a_task_whose_line_to_its_driver_alone_is_cut_writes_until_its_right_is_over_and_then_no_more(
     new_copying: NewCopying, tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def north(tmp_path: Path) -> Iterator[clusters.LabCluster]:
 
 
 @OFFSETS
+@pytest.mark.long
 def test_what_a_broker_has_kept_in_old_formats_is_copied(
     pad_limit: int | None,
     north: clusters.LabCluster,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import confluent_kafka
+import pytest
 
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
@@ -62,6 +63,7 @@ def under_load(engines: Engines) -> Iterator[None]:
         loading.join()
 
 
+@pytest.mark.long
 def test_topics_that_the_file_gains_and_loses_are_copied_and_are_not_each_record_once(
     engines: Engines, east: Cluster, unique: Callable[[str], str]
 ) -> None:

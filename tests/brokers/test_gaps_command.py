@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka
+import pytest
 from confluent_kafka.admin import AdminClient
 
 from mirror.kafka.cluster import Cluster
@@ -21,6 +22,7 @@ from tests.brokers.command import address, in_process, mirror, status_of, write
 from tests.spark.small import small_spark
 
 
+@pytest.mark.long
 def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowledged(
     east_west: Lab, east: Cluster, unique: Callable[[str], str], tmp_path: Path
 ) -> None:

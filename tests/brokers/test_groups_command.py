@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka
+import pytest
 
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
@@ -22,6 +23,7 @@ from tests.brokers.copying import positions_of
 from tests.brokers.killing import ended_at_each_write
 
 
+@pytest.mark.long
 def test_groups_are_moved_as_planned_and_put_back_exactly(
     east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path
 ) -> None:

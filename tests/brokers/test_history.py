@@ -55,6 +55,7 @@ def lags(flow: dict[str, Any]) -> list[int | None]:
     return [each["lag_records"] for each in flow["partitions"]]
 
 
+@pytest.mark.long
 def test_an_engine_and_who_looks_from_outside_record_the_same(
     engines: Engines, settings_of: Callable[[str], ClusterSettings], tmp_path: Path
 ) -> None:

@@ -271,6 +271,7 @@ def test_on_a_long_line_to_the_target_what_queues_up_goes_in_large_batches(
     assert_copied(copying)
 
 
+@pytest.mark.long
 def test_a_joined_batch_that_the_target_finds_too_large_is_joined_smaller(
     east_west: clusters.Lab, new_copying: NewCopying, traffic: Traffic
 ) -> None:

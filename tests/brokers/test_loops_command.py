@@ -124,6 +124,7 @@ def test_two_ways_under_one_name(left_right: list[ClusterSettings], tmp_path: Pa
     assert counted == {"records": 1000, "missing": 0, "extra": 0, "reordered": 0, "misplaced": 0}
 
 
+@pytest.mark.long
 def test_what_others_write_to_a_copy_with_an_unchanged_name_is_extra_while_nothing_lets_them(
     settings_of: Callable[[str], ClusterSettings], unique: Unique, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def create(cluster: Cluster, topic: str, partitions: int, **configs: str) -> Non
     assert made.problem is None
 
 
+@pytest.mark.long
 def test_a_key_goes_where_javas_producer_puts_it_and_the_end_is_flushed_and_committed(
     mirror: OldMirror, unique: Callable[[str], str]
 ) -> None:
@@ -152,6 +153,7 @@ def test_a_record_that_the_target_refuses_ends_everything_or_is_skipped_and_told
     assert mirror.positions() == {TopicPartition(topic, 0): 10}
 
 
+@pytest.mark.long
 def test_a_position_that_is_gone_a_handler_and_a_listener(mirror: OldMirror, unique: Callable[[str], str]) -> None:
     """MM1-08, MM1-09; what the source has removed before it was copied is counted and located, with `latest` too."""
     topic = unique("removed")

@@ -104,6 +104,7 @@ def assert_final(engines: Engines, found: Paused) -> None:
         pytest.param("west.exactly.once.source.support = enabled\n", id="exactly-once", marks=pytest.mark.soak),
     ],
 )
+@pytest.mark.long
 def test_nothing_is_appended_from_the_confirmation_of_a_pause_on_until_it_is_resumed(
     engines: Engines, settings: str
 ) -> None:
@@ -230,6 +231,7 @@ def test_with_no_engine_the_wish_is_on_record_for_the_next_one_and_the_positions
     }
 
 
+@pytest.mark.long
 def test_what_was_written_during_a_pause_is_copied_also_where_a_copy_begins_at_the_end_of_its_source(
     engines: Engines,
 ) -> None:
@@ -308,6 +310,7 @@ def test_of_people_who_pause_and_resume_at_once_the_last_wins_as_a_whole(engines
     assert all(each.verdict is Verdict.PASS or "wished otherwise" in str(each.problem) for each in others)
 
 
+@pytest.mark.long
 def test_some_topics_are_paused_and_others_copied_and_the_command_says_so(
     engines: Engines, east: Cluster, unique: Callable[[str], str]
 ) -> None:
@@ -343,6 +346,7 @@ def test_some_topics_are_paused_and_others_copied_and_the_command_says_so(
     assert first.terminate(60)
 
 
+@pytest.mark.long
 def test_pauses_by_hand_are_as_before_when_the_cut_of_a_failover_is_taken_back(
     engines: Engines, east: Cluster, unique: Callable[[str], str]
 ) -> None:

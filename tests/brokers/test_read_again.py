@@ -119,6 +119,7 @@ def engine(path: Path, directory: Path) -> ManagedProcess:
 
 
 @pytest.mark.parametrize("readers", [(2, 4_000)], indirect=True)
+@pytest.mark.long
 def test_groups_anywhere_in_the_log_read_no_record_again(
     east_west: Lab, east: Cluster, west: Cluster, readers: Readers, unique: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -132,6 +132,7 @@ def copied(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     return stage
 
 
+@pytest.mark.long
 def test_a_flow_that_does_not_run_and_each_kind_of_difference(copied: Stage) -> None:
     east, west = copied.east, copied.west
     # What blocks, loses, duplicates, degrades and is cosmetic, all at once.

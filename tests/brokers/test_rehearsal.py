@@ -144,6 +144,7 @@ class _MovesOn:
             )
 
 
+@pytest.mark.long
 def test_shadows_of_groups_read_on_from_where_the_groups_stand_and_a_wrong_position_is_named(
     flowing: Flowing, east: Cluster, west: Cluster
 ) -> None:

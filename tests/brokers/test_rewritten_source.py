@@ -59,6 +59,7 @@ def old_disk(tmp_path: Path, mortal: clusters.LabCluster) -> Callable[[], None]:
     return put
 
 
+@pytest.mark.long
 def test_a_source_whose_older_disk_was_put_back_and_that_was_written_to_since_is_no_way_home(
     mortal: clusters.LabCluster,
     old_disk: Callable[[], None],

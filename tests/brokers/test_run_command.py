@@ -63,6 +63,7 @@ def test_a_flow_asks_its_clusters_by_its_own_admin_settings(east_west: Lab, tmp_
     assert nobody in done.stderr
 
 
+@pytest.mark.long
 def test_an_engine_starts_while_another_cluster_is_away_and_copies_what_it_can(
     east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path, nobody: str
 ) -> None:

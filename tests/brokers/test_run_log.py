@@ -62,6 +62,7 @@ def one_flow(lab: Lab, path: Path, source: str, target: str, topics: str, more: 
     return path
 
 
+@pytest.mark.long
 def test_a_first_run_is_told_line_by_line_and_ends_by_ctrl_c_as_by_sigterm(
     east_west: Lab, east: Cluster, unique: Callable[[str], Any], tmp_path: Path
 ) -> None:

@@ -174,6 +174,7 @@ def epoch(producer: Producer) -> int:
     ("read_committed", "writes_many", "policy"),
     [(False, True, "delete"), (True, True, "delete"), (True, False, "delete"), (True, True, "compact")],
 )
+@pytest.mark.long
 def test_a_copier_that_is_killed_behind_any_request_leaves_every_record_once_at_the_source_s_offset(
     east: Cluster,
     west: Cluster,

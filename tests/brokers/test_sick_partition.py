@@ -523,6 +523,7 @@ def test_the_command_copies_the_others_beside_a_partition_with_too_few_replicas_
         assert_as_fast(originals(each), copies(each), hurt_at[each], from_there[each], reached[each])
 
 
+@pytest.mark.long
 def test_our_positions_are_recorded_although_mm2s_cannot_be(
     trio: clusters.LabCluster, new_copying: Callable[..., Copying]
 ) -> None:

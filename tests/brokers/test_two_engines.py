@@ -52,6 +52,7 @@ def named_in_dashboard_and_alerts() -> list[str]:
     return [name for text in texts for name in re.findall(r"\b(?:mirror|kafka_connect)_[a-z_]+", text)]
 
 
+@pytest.mark.long
 def test_an_engine_on_a_machine_whose_clock_is_off_runs_until_it_is_killed(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +236,7 @@ def test_rights_that_are_taken_away_and_given_back_while_engines_copy_lose_and_d
     engines.await_standby("all to be in order", timeout_seconds=180)
 
 
+@pytest.mark.long
 def test_both_serve_metrics_and_status_and_what_is_counted_survives_epochs(engines: Engines) -> None:
     """MET-01, MET-03: the leader tells what it copies, the standby that it stands by; both tell of the flow."""
     copy = engines.copies[0].topic

@@ -140,6 +140,7 @@ def test_aborted_records_are_not_missed_where_they_were_not_to_be_copied_and_a_l
     assert found[0]["compared"]["by_record"] == {"records": 0, "bytes": 0}
 
 
+@pytest.mark.long
 def test_what_was_parked_filtered_or_left_out_is_told_apart_from_what_is_missing(
     file: Path, copying: Copying, west: Cluster, tmp_path: Path
 ) -> None:
@@ -240,6 +241,7 @@ def test_what_the_log_cleaner_has_removed_on_one_side_is_counted_and_a_lost_newe
     assert found.first_difference.upstream_offset == lost
 
 
+@pytest.mark.long
 def test_what_was_found_equal_is_not_read_again_as_long_as_the_logs_are_the_same(
     file: Path, copying: Copying, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_epochs_whose_jvm_is_killed_fail_and_the_next_ones_run_on_another() -> None:
     """``kill -9`` at work, between two epochs, where no other can be started at first, and before the end.
 

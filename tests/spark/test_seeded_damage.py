@@ -78,6 +78,7 @@ def sends_and_copies() -> tuple[list[Row], list[list[Row]]]:
     return history()
 
 
+@pytest.mark.long
 def test_an_undamaged_history_raises_nothing(
     spark: SparkSession, sends_and_copies: tuple[list[Row], list[list[Row]]]
 ) -> None:
@@ -107,6 +108,7 @@ def test_each_damaged_record_is_found_and_named_by_the_ledger(
     assert delivery.verdict is Verdict.FAIL
 
 
+@pytest.mark.long
 def test_each_damaged_record_is_found_and_located_by_content(
     spark: SparkSession, sends_and_copies: tuple[list[Row], list[list[Row]]]
 ) -> None:

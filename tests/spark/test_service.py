@@ -17,6 +17,7 @@ from mirror.proof.service import ask
 from mirror.waiting import wait_until
 
 
+@pytest.mark.long
 def test_it_calls_what_it_is_asked_to_and_passes_answers_and_errors_on(tmp_path: Path) -> None:
     address = tmp_path / "address.json"
     argv = [sys.executable, "-m", "mirror.proof.service", str(address)]
