@@ -5,12 +5,14 @@ Invariants:
 (a) An engine is not silent because the clock of its machine is behind, or because the reading took long; and it does
     not run because its clock is ahead. What reports say of the time is believed only where it fits this machine's
     clock; else the claim is watched for as long as an engine that stands by would wait before it takes over (ADR 8).
+(b) Nobody waits for an engine that stood by and is dead because its clock was ahead: by this machine's it would be
+    standing by for as long as that.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mirror.clock import steady_seconds
@@ -18,7 +20,7 @@ from mirror.control.tick import now_ms
 from mirror.kafka.problems import KafkaProblem
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Silence
-from mirror.model.state_values import RunReport
+from mirror.model.state_values import RunReport, Standby
 from mirror.waiting import wait_until
 
 # An engine reports every two seconds; one that has been silent for so long is not running.
@@ -129,6 +131,41 @@ class LivenessWatch:
         if silent_seconds > min(max(claim.timeout_seconds, _LEAST_WATCH_SECONDS), SILENT_AFTER_MS / 1000):
             return Liveness(_silence(age_ms, silent_seconds))
         return None
+
+
+class StandbyWatch:
+    """Tells look by look which engines stand by; not for several threads at once."""
+
+    def __init__(self) -> None:
+        """Have seen nothing."""
+        # Of each engine what it last reported, and until when that is believed, by this machine's steady clock.
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def standing_by(self, standbys: Iterable[Standby]) -> tuple[Standby, ...]:
+        """Return those that stand by still: who reports anew, or has reported lately if the clocks are in step."""
+        return tuple(each for each in standbys if self._is_believed(each))
+
+    def _is_believed(self, standby: Standby) -> bool:
+        now = steady_seconds()
+        at_ms, until = self._seen.get(standby.engine, (None, -math.inf))
+        if at_ms is None:
+            age_ms = now_ms() - standby.at_ms
+            until = now + (SILENT_AFTER_MS - age_ms) / 1000 if age_ms >= -_IN_STEP_MS else -math.inf
+        elif at_ms != standby.at_ms:
+            until = now + SILENT_AFTER_MS / 1000
+        self._seen[standby.engine] = standby.at_ms, until
+        return now <= until
+
+
+def ahead_words(standbys: Iterable[Standby]) -> tuple[str, ...]:
+    """Say of which engines nothing tells yet whether they stand by, since their clocks are ahead of this one's."""
+    now = now_ms()
+    return tuple(
+        f"an engine on {each.host} (process {each.pid}) stood by; its clock is {(each.at_ms - now) / 1000:.0f} s ahead "
+        "of this one's, so whether it still does is seen when it reports again"
+        for each in standbys
+        if each.at_ms - now > _IN_STEP_MS
+    )
 
 
 def _silence(age_ms: int, silent_seconds: float | None) -> str:

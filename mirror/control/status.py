@@ -16,7 +16,7 @@ from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.flow_status import CLIFF_SECONDS, FlowStatus, PartitionStatus, State, nearest_cliff
 from mirror.control.foreign_records import foreign_reasons
 from mirror.control.gaps import iso_time, open_gaps_reason
-from mirror.control.liveness import SILENT_AFTER_MS, Liveness, LivenessWatch
+from mirror.control.liveness import Liveness, LivenessWatch, StandbyWatch, ahead_words
 from mirror.control.state_notes import state_notes
 from mirror.control.tick import connection_name, shortened
 from mirror.kafka import batch
@@ -134,6 +134,7 @@ class FlowObserver:
         self._source: Channel | None = None
         self._log: FlowLog | None = None
         self._liveness = LivenessWatch()
+        self._standbys = StandbyWatch()
 
     def look(self) -> FlowStatus:
         """Return where the flow stands now. A target that does not answer makes it FAILED, with the reason."""
@@ -215,8 +216,8 @@ class FlowObserver:
         if verdict == "STOPPED":
             notes += closed_notes(flow, self._target_settings.bootstrap_servers, state)
         gaps, foreign = tuple(state.gaps.values()), tuple(state.foreign.values())
-        now_ms = int(time.time() * 1000)
-        standbys = tuple(each for each in state.standbys.values() if now_ms - each.at_ms <= SILENT_AFTER_MS)
+        standbys = self._standbys.standing_by(state.standbys.values())
+        notes += ahead_words(each for each in state.standbys.values() if each not in standbys)
         notes += tuple(
             f"an engine on {each.host} (process {each.pid}) stands by"
             + differing_words("its file differs from the leader's", each.differs_in)

@@ -15,7 +15,7 @@ from typing import Any
 
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
-from mirror.control.liveness import SILENT_AFTER_MS
+from mirror.control.liveness import StandbyWatch
 from mirror.control.tick import now_ms
 from mirror.control.topics import create_state_topic
 from mirror.kafka.cluster import Cluster
@@ -303,6 +303,7 @@ class _Waiting:
         self._log = _log(settings, flow)
         self._offset = -1
         self._fencing: EngineFencing | None = None
+        self._standbys = StandbyWatch()
 
     def has_run(self) -> bool:
         """Whether there is a state topic: without one nothing is paused."""
@@ -428,7 +429,7 @@ class _Waiting:
             return report, leader
         if self._is_read and (state.claim is None or (state.claim.is_released and state.claim.is_settled)):
             return report_without_engine(_NOBODY, state), None
-        if any(now_ms() - each.at_ms <= SILENT_AFTER_MS for each in state.standbys.values()):
+        if self._standbys.standing_by(state.standbys.values()):
             # That one takes the flow over, and finds out how far it is copied.
             self._end_fencing()
             return report, leader

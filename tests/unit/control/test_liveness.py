@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
 
 from mirror.control import liveness
-from mirror.control.liveness import SILENT_AFTER_MS, LivenessWatch
+from mirror.control.liveness import SILENT_AFTER_MS, LivenessWatch, StandbyWatch, ahead_words
 from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
-from mirror.model.state_values import RunReport
+from mirror.model.state_values import RunReport, Standby
 from tests.pauses import simulate_pauses
 
 TIMEOUT_SECONDS = 6.0
@@ -184,3 +185,56 @@ def test_what_has_never_run_or_was_stopped_in_order_is_not_watched(world: World,
     state = FlowState(run=run, claim=Claim("an engine", 1))
     assert LivenessWatch().look(lambda: state)[1] == liveness.Liveness()
     assert world.now == 1_000
+
+
+class StandingBy:
+    """An engine that stands by, and reports every five seconds until it dies; its clock may be off."""
+
+    def __init__(self, world: World, off_seconds: float) -> None:
+        self.world, self.off_seconds = world, off_seconds
+        self.dies_at = math.inf
+        self.watch = StandbyWatch()
+
+    def is_seen(self) -> bool:
+        reported_at = min(self.world.now, self.dies_at) // 5 * 5
+        at_ms = int(1000 * (reported_at + 1_000_000 + self.off_seconds))
+        return bool(self.watch.standing_by([Standby("second", "far", 7, at_ms)]))
+
+
+@pytest.mark.parametrize("off_seconds", [-1, 0, 1])
+def test_a_standby_whose_clock_is_in_step_is_seen_at_once_and_for_as_long_as_its_last_report_counts(
+    world: World, off_seconds: int
+) -> None:
+    one = StandingBy(world, off_seconds)
+    assert one.is_seen()
+    one.dies_at = world.now
+    world.sleep(SILENT_AFTER_MS / 1000 - 2)
+    assert one.is_seen()
+    world.sleep(4)
+    assert not one.is_seen()
+
+
+@pytest.mark.parametrize("off_seconds", [-3_600, -20, 10, 3_600])
+def test_a_standby_whose_clock_is_off_is_seen_when_it_reports_again(world: World, off_seconds: int) -> None:
+    one = StandingBy(world, off_seconds)
+    assert not one.is_seen()
+    world.sleep(5)
+    assert one.is_seen()
+    world.sleep(14)
+    assert one.is_seen()
+
+
+@pytest.mark.parametrize("off_seconds", [10, 3_600])
+def test_nobody_waits_for_a_dead_standby_whose_clock_was_ahead(world: World, off_seconds: int) -> None:
+    """A pause waited for it to take the flow over for as long as its clock was ahead: for an hour, or its time-out."""
+    one = StandingBy(world, off_seconds)
+    one.dies_at = world.now
+    for _ in range(40):
+        assert not one.is_seen()
+        world.sleep(1)
+
+
+def test_of_a_standby_whose_clock_is_ahead_it_is_said_that_nothing_tells_yet(world: World) -> None:
+    ahead = Standby("second", "far", 7, world.wall_ms() + 3_600_000)
+    (said,) = ahead_words([ahead, Standby("third", "far", 8, world.wall_ms() - 1_000)])
+    assert said.startswith("an engine on far (process 7) stood by; its clock is 3600 s ahead")

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import kafka.errors
@@ -672,10 +671,11 @@ def test_engines_that_stand_by_are_told_as_long_as_they_say_so(
     """With what keeps one from taking over as the leader would, and until their last word is too old."""
     state = FlowState()
     state.claim = Claim("leading", 3, host="one", pid=5)
-    for name, age_ms, differs_in in (("fine", SILENT_AFTER_MS, ()), ("other", 0, ("topics",)), ("gone", 10**6, ())):
+    for name, age_ms, differs_in in (("fine", SILENT_AFTER_MS - 1, ()), ("other", 0, ("topics",)), ("gone", 10**6, ())):
         state.standbys[name] = Standby(name, "two", 6, 10**9 - age_ms, differs_in)
     monkeypatch.setattr(status, "Channel", Source)
-    monkeypatch.setattr(status, "time", SimpleNamespace(time=lambda: 10**6, monotonic=time.monotonic))
+    monkeypatch.setattr(liveness, "now_ms", lambda: 10**9)
+    monkeypatch.setattr(liveness, "steady_seconds", lambda: 0.0)
     monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
     with observe(settings, [Flow("east", "west")]) as (observer,):
         monkeypatch.setattr(observer, "close", lambda: None)
