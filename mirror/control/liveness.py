@@ -73,7 +73,7 @@ class LivenessWatch:
         known: list[FlowState] = []
 
         def look() -> Liveness | None:
-            state, found = self._look(poll, is_watched=bool(known))
+            state, found = self.glance(poll)
             known[:] = [state]
             return found
 
@@ -92,9 +92,6 @@ class LivenessWatch:
         KafkaProblem
             that of ``poll``.
         """
-        return self._look(poll, is_watched=False)
-
-    def _look(self, poll: Callable[[], FlowState], *, is_watched: bool) -> tuple[FlowState, Liveness | None]:
         asked_ms, asked_at = now_ms(), steady_seconds()
         try:
             state = poll()
@@ -102,13 +99,10 @@ class LivenessWatch:
             self._silence.unreadable()
             self._looked_at = self._renewed_at = None
             raise
-        return state, self._judge(state, asked_ms, asked_at, is_watched=is_watched)
+        return state, self._judge(state, asked_ms, asked_at)
 
-    def _judge(self, state: FlowState, asked_ms: int, asked_at: float, *, is_watched: bool) -> Liveness | None:
-        """Return whether the engine runs, None if that is not known yet.
-
-        ``is_watched``: nothing but the reading itself was between this poll and the one before.
-        """
+    def _judge(self, state: FlowState, asked_ms: int, asked_at: float) -> Liveness | None:
+        """Return whether the engine runs, None if that is not known yet."""
         run, claim = state.run, state.claim
         if run is None or run.state == "STOPPED":
             return Liveness()
@@ -123,7 +117,7 @@ class LivenessWatch:
         silent_seconds = self._silence.look(claim, asked_at, read_at)
         if before not in (None, self._silence.seen):
             # Between two looks it may have been right behind the first.
-            self._renewed_at = asked_at if is_watched else self._looked_at
+            self._renewed_at = self._looked_at
         self._looked_at = read_at
         is_renewed = self._renewed_at is not None and 1000 * (asked_at - self._renewed_at) <= SILENT_AFTER_MS
         if is_renewed or (is_in_step and 1000 * silent_seconds <= SILENT_AFTER_MS):
