@@ -46,7 +46,7 @@ class World:
     def wall_ms(self) -> int:
         return int(1000 * (self.now + 1_000_000))
 
-    def sleep(self, seconds: float) -> None:
+    def let_pass(self, seconds: float) -> None:
         self.now += seconds
 
     def poll(self) -> FlowState:
@@ -64,7 +64,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
     monkeypatch.setattr(liveness, "now_ms", world.wall_ms)
     monkeypatch.setattr(liveness, "steady_seconds", lambda: world.now)
-    simulate_pauses(monkeypatch, world.sleep)
+    simulate_pauses(monkeypatch, world.let_pass)
     return world
 
 
@@ -208,9 +208,9 @@ def test_a_standby_whose_clock_is_in_step_is_seen_at_once_and_for_as_long_as_its
     one = StandingBy(world, off_seconds)
     assert one.is_seen()
     one.dies_at = world.now
-    world.sleep(SILENT_AFTER_MS / 1000 - 2)
+    world.let_pass(SILENT_AFTER_MS / 1000 - 2)
     assert one.is_seen()
-    world.sleep(4)
+    world.let_pass(4)
     assert not one.is_seen()
 
 
@@ -218,9 +218,9 @@ def test_a_standby_whose_clock_is_in_step_is_seen_at_once_and_for_as_long_as_its
 def test_a_standby_whose_clock_is_off_is_seen_when_it_reports_again(world: World, off_seconds: int) -> None:
     one = StandingBy(world, off_seconds)
     assert not one.is_seen()
-    world.sleep(5)
+    world.let_pass(5)
     assert one.is_seen()
-    world.sleep(14)
+    world.let_pass(14)
     assert one.is_seen()
 
 
@@ -231,7 +231,7 @@ def test_nobody_waits_for_a_dead_standby_whose_clock_was_ahead(world: World, off
     one.dies_at = world.now
     for _ in range(40):
         assert not one.is_seen()
-        world.sleep(1)
+        world.let_pass(1)
 
 
 def test_of_a_standby_whose_clock_is_ahead_it_is_said_that_nothing_tells_yet(world: World) -> None:
