@@ -11,6 +11,8 @@ Invariants:
     it has certainly read there, or at the stretch's beginning.
 (c) Downstream a position passes a hole of the source, back upstream it does not (`mirror.model.offset_map`). On a
     shared topic most holes are copies of the other side's records, so there both ways lead to the next record.
+(d) With the source's offsets both logs are one: whoever has read the one up to an offset has read all of the other
+    before it. What fills a hole there (the marker of a transaction) is nobody's record.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def translate_shared(forward: OffsetMap, opposite: OffsetMap, position: int) -> 
         where the target's own records lie on the source.
     """
     ahead = forward.translate(position)
-    if not isinstance(ahead, Exact | Bounded):
+    if not isinstance(ahead, Exact | Bounded) or (forward.same_offsets and position >= forward.origin):
         return ahead
     # Copies of the source's records from here on are not read.
     own = ahead.downstream

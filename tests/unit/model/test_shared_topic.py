@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import OffsetMap, Run, Runs, SparseOffsetMap, extend
 from mirror.model.shared_topic import translate_shared
-from mirror.model.translation import Bounded, Exact, TooOld
+from mirror.model.translation import Bounded, Exact, Same, TooOld
 from tests.unit.model.builders import BY_JAVA
 
 # A record is known by who wrote it first, and its number there; a marker is None.
@@ -163,3 +163,23 @@ def test_what_is_too_old_for_one_map_is_not_guessed_by_the_other() -> None:
 def test_of_a_map_that_has_forgotten_its_beginning_what_it_still_has_is_exact() -> None:
     opposite = OffsetMap(0, True, Runs.of([Run(20, 30, 10)]), 30, 40, is_pruned=True)
     assert translate_shared(OffsetMap(0, True, Runs(), 40, 0), opposite, 35) == Exact(25)
+
+
+@pytest.mark.parametrize(("position", "found"), [(8, Same(8)), (20, Same(20)), (23, Bounded(20, 3))])
+def test_with_the_source_s_offsets_a_marker_behind_the_last_copy_of_before_a_failover_holds_nobody_back(
+    position: int, found: Same | Bounded
+) -> None:
+    """Led home by a failback, a group read again what it had read of a transactional topic since the failover."""
+    # What was copied there up to the failover; and home again since, a marker at every fifth offset.
+    there = OffsetMap(0, True, Runs.of([Run(0, 0, 10)]), 10, 10, same_offsets=True)
+    runs = [Run(at, at, 4) for at in range(0, 20, 5)]
+    home = OffsetMap(0, True, Runs.of(runs), 20, 20, same_offsets=True)
+    assert translate_shared(home, there, position) == found
+
+
+def test_nobody_is_led_behind_the_copies_that_the_flow_back_began_behind() -> None:
+    there = OffsetMap(0, True, Runs.of([Run(0, 0, 10)]), 10, 10, same_offsets=True)
+    home = OffsetMap(10, True, Runs.of([Run(10, 10, 4)]), 14, 14, same_offsets=True)
+    found = translate_shared(home, there, 3)
+    assert isinstance(found, Exact | Bounded)
+    assert found.downstream == 3
