@@ -50,7 +50,7 @@ def truncated_at(
         if (
             header is None
             or _is_copy(last, header, flow, work, state)
-            or _is_original(run, last, header, work, ends, source)
+            or _is_original(run, last, header, work, handover, ends, source)
         ):
             break
         found = end = min(header.base_offset, _begun(header.leader_epoch, work, ends, target))
@@ -74,15 +74,19 @@ def _is_copy(offset: int, header: Header, flow: FlowWork, work: PartitionWork, s
     return taken is not None and (taken.downstream is None or offset < taken.downstream)
 
 
-def _is_original(run: Run, offset: int, header: Header, work: PartitionWork, ends: Ends, source: Channel) -> bool:
+def _is_original(
+    run: Run, offset: int, header: Header, work: PartitionWork, handover: Handover, ends: Ends, source: Channel
+) -> bool:
     """Tell whether what lies there was passed by, since what is read at the same offset is the flow back's copy of it.
 
-    It is taken for one too where the source no longer has that copy.
+    Where the source no longer has that copy it is taken for one only until a translated record is on record.
     """
     if run.upstream != run.downstream or header.is_control or not work.left_out or offset >= ends.source_end:
         return False
     copy = batch_at(source, work.source, offset) if offset >= ends.source_start else None
-    return copy is None or copy.producer_id == producer_of(Flow(work.flow.target, work.flow.source)).producer_id
+    if copy is None:
+        return handover.position.same_offsets
+    return copy.producer_id == producer_of(Flow(work.flow.target, work.flow.source)).producer_id
 
 
 def _begun(epoch: int, work: PartitionWork, ends: Ends, target: Channel) -> int:

@@ -64,6 +64,26 @@ def test_originals_that_were_passed_by_with_the_source_s_offsets_are_nobody_s_tr
     assert (both_positions(result), copying.copy().values()) == ((2, 2, True), [b"0", b"1"])
 
 
+def test_of_a_copy_that_never_had_them_nothing_is_taken_for_an_original_whatever_the_source_has_removed(
+    copying: Copying,
+) -> None:
+    """Both ways under one name a new topic has the same offsets on both sides anyway, as long as nothing goes wrong."""
+    copying.east.create(BACK)
+    copying.begin(b"0")
+    copying.source().write(b"1", b"2")
+    copying.epoch(0.5)
+    handover = copying.handovers[ORDERS]
+    copying.copy().truncate(1)
+    copying.copy().write(*[b"theirs"] * 5)
+    copying.source().write(b"3")
+    copying.source().delete_records(3)
+    copying.handovers[ORDERS] = replace(handover, clean=False)
+    copying.works[ORDERS] = {"left_out": (BACK,)}
+    copying.epoch(60.0)
+    (gap,) = copying.state().gaps.values()
+    assert (gap.start, gap.end, gap.kind) == (1, 3, GapKind.TARGET_LOST)
+
+
 def test_what_the_flow_back_has_not_copied_is_no_original_of_what_lies_at_its_offset(copying: Copying) -> None:
     had_kept_offsets(copying, Producer(77, 0))
     result = copying.epoch(60.0)[ORDERS]
