@@ -132,8 +132,9 @@ class StandbyWatch:
 
     def __init__(self) -> None:
         """Have seen nothing."""
-        # Of each engine what it last reported, and until when that is believed, by this machine's steady clock.
-        self._seen: dict[str, tuple[int, float]] = {}
+        # Of each engine what it last reported, until when that is believed, and when it was seen last, by this
+        # machine's steady clock.
+        self._seen: dict[str, tuple[int, float, float]] = {}
 
     def standing_by(self, standbys: Iterable[Standby]) -> tuple[Standby, ...]:
         """Return those that stand by still: who reports anew, or has reported lately if the clocks are in step."""
@@ -141,13 +142,13 @@ class StandbyWatch:
 
     def _is_believed(self, standby: Standby) -> bool:
         now = steady_seconds()
-        at_ms, until = self._seen.get(standby.engine, (None, -math.inf))
-        if at_ms is None:
-            age_ms = now_ms() - standby.at_ms
-            until = now + (SILENT_AFTER_MS - age_ms) / 1000 if age_ms >= -_IN_STEP_MS else -math.inf
-        elif at_ms != standby.at_ms:
-            until = now + SILENT_AFTER_MS / 1000
-        self._seen[standby.engine] = standby.at_ms, until
+        at_ms, until, looked_at = self._seen.get(standby.engine, (None, -math.inf, -math.inf))
+        if at_ms != standby.at_ms:
+            # Between two looks it may have been right behind the first.
+            until, age_ms = looked_at + SILENT_AFTER_MS / 1000, now_ms() - standby.at_ms
+            if age_ms >= -_IN_STEP_MS:
+                until = max(until, now + (SILENT_AFTER_MS - age_ms) / 1000)
+        self._seen[standby.engine] = standby.at_ms, until, now
         return now <= until
 
 

@@ -234,6 +234,16 @@ def test_nobody_waits_for_a_dead_standby_whose_clock_was_ahead(world: World, off
         world.let_pass(1)
 
 
+def test_a_standby_that_died_between_two_looks_far_apart_is_not_seen(world: World) -> None:
+    """As by ``mirror status --watch --interval 60``: what it had reported since the first look is old by the second."""
+    one = StandingBy(world, 0)
+    assert one.is_seen()
+    world.let_pass(5)
+    one.dies_at = world.now
+    world.let_pass(55)
+    assert not one.is_seen()
+
+
 def test_of_a_standby_whose_clock_is_ahead_it_is_said_that_nothing_tells_yet(world: World) -> None:
     ahead = Standby("second", "far", 7, world.wall_ms() + 3_600_000)
     (said,) = ahead_words([ahead, Standby("third", "far", 8, world.wall_ms() - 1_000)])
