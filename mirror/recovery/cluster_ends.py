@@ -219,17 +219,20 @@ class ClusterEnds:
 
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
-        # What was copied from the target to the same offsets, the target has.
-        copied_back = [producer_of(Flow(self.flow.target, self.flow.source)).producer_id]
+        # What was copied from the target, the target has.
+        copied_back = [producer_of(Flow(self.flow.target, self.flow.source)).producer_id, *self._copied_back()]
         return self._holding(stretches, read_committed=self._reads_committed, but_for=copied_back)
 
     def written_by_others(
         self, stretches: Mapping[TopicPartition, tuple[int, int]]
     ) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
+        return self._holding(stretches, read_committed=False, but_for=self._copied_back())
+
+    def _copied_back(self) -> Collection[int]:
+        """Return the producer ids that the flow back has written with."""
         back = self.settings.back_of(self.flow)
-        copied_back = list(self._state_of(back.flow).writers) if back is not None else []
-        return self._holding(stretches, read_committed=False, but_for=copied_back)
+        return self._state_of(back.flow).writers if back is not None else ()
 
     def written_into_copies(self) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,12 @@ from mirror.config.settings import ClusterSettings
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
+from mirror.model.partition import TopicPartition
 from mirror.model.state_values import RunReport
+from mirror.recovery import cluster_ends
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.state_followers import StateFollowers
+from mirror.same_offsets.chain import producer_of
 from tests.pauses import simulate_pauses
 
 FILE = """
@@ -44,3 +48,33 @@ def test_what_is_on_record_of_a_flow_whose_engine_has_died_is_not_waited_for(
     ends = ClusterEnds(settings, settings.enabled_flows[0], None, None, followed=Died())  # type: ignore[arg-type]
     assert ends.copied().report_at_ms == 5
     assert waits == []
+
+
+class WrittenBy(StateFollowers):
+    """On record is as whom each flow has written."""
+
+    def state(self, clusters: Mapping[str, ClusterSettings], flow: Flow) -> FlowState:
+        return FlowState(writers={7} if flow == Flow("west", "east") else {8})
+
+
+def test_what_the_flow_back_has_copied_is_nothing_that_the_old_side_alone_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failback called them acknowledged records that the standby lacks: it had written them to others' offsets."""
+    asked: list[set[int]] = []
+
+    def holds_record(*_: object, but_for: Collection[int], **_how: object) -> bool:
+        asked.append(set(but_for))
+        return True
+
+    monkeypatch.setattr(cluster_ends, "holds_record", holds_record)
+    monkeypatch.setattr(ClusterEnds, "_source", lambda _: nullcontext())
+    file = tmp_path / "mm2.properties"
+    file.write_text(f"{FILE}west->east.enabled = true\n")
+    settings, back = load(file), Flow("west", "east")
+    flow = settings.flow(Flow("east", "west"))
+    assert flow is not None
+    ends = ClusterEnds(settings, flow, None, None, followed=WrittenBy())  # type: ignore[arg-type]
+    stretch = {TopicPartition("orders", 0): (14, 18)}
+    assert ends.holding(stretch) == stretch
+    assert asked == [{7, producer_of(back).producer_id}]
