@@ -17,6 +17,9 @@ from mirror.waiting import WaitTimeout
 
 _BY = "mirror failover"
 _CONFIRM_SECONDS = 60.0
+# An engine that is gone is silent for as long as its right to lead lasts, and where nothing refuses what it sends its
+# right to write has to run out as well.
+_GONE_TIMEOUTS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,11 @@ class EnginePausing:
 
     settings: MirrorSettings
     awaits_open_ends: bool
-    timeout_seconds: float = _CONFIRM_SECONDS
+
+    @property
+    def timeout_seconds(self) -> float:
+        """For how long a confirmation is waited for: longer than an engine that is gone may keep others waiting."""
+        return _CONFIRM_SECONDS + _GONE_TIMEOUTS * self.settings.engine.leader_timeout_seconds
 
     def pause(self, flow: Flow) -> Cut:
         """Return once nobody copies the flow any more.

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mirror.config.resolving import load
+from mirror.engine.lease import LEASE_SHARE
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses, PauseWish
@@ -53,6 +54,16 @@ def test_a_pause_counts_once_it_is_confirmed(pausing: EnginePausing, monkeypatch
     assert "grant Write" in str(found.limit)
     found = replace(found, confirmed_by="engine 7 on host", has_engine=True)
     assert pausing.pause(FLOW).detail == "east->west is paused, confirmed by engine 7 on host"
+
+
+def test_it_is_waited_for_longer_than_an_engine_that_is_gone_keeps_others_waiting(tmp_path: Path) -> None:
+    """With mirror.leader.timeout.seconds = 100 no failover of a flow whose engine had been killed was ever cut."""
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters=east,west\neast.bootstrap.servers=e:1\nwest.bootstrap.servers=w:1\neast->west.enabled=true\n"
+        "mirror.leader.timeout.seconds = 100\n"
+    )
+    assert EnginePausing(load(file), awaits_open_ends=False).timeout_seconds >= 100 + 100 * LEASE_SHARE + 60
 
 
 def test_so_does_a_resumption_of_what_was_cut(pausing: EnginePausing, monkeypatch: pytest.MonkeyPatch) -> None:
