@@ -113,6 +113,7 @@ class Lane:
         self.read_epoch = handover.position.epochs[-1].epoch if handover.position.epochs else NOT_KNOWN
         self._epochs = list(handover.position.epochs[:-1])
         self._source_end = handover.position.source_end
+        self._first_end: int | None = None
         self._lost: str | None = None
         self._doubts: str | None = None
         self._target_ended_at: int | None = None
@@ -241,6 +242,8 @@ class Lane:
         Undecided
             if it cannot be known now whether a batch is to be left out; those before it are on their way.
         """
+        if self._first_end is None:
+            self._first_end = part.high_watermark
         if part.high_watermark > self._source_end:
             self._source_end, self.is_dirty = part.high_watermark, True
         aborted = AbortedTransactions(part.aborted if read_committed else ())
@@ -420,6 +423,7 @@ class Lane:
             foreign=self._foreign.found if self._foreign is not None else (),
             read=self._read,
             acknowledged=self._answered,
+            source_end=self._first_end,
         )
 
     def _begin_epoch(self, epoch: int) -> bool:

@@ -300,6 +300,8 @@ class PartitionResult:
         why it is read from its leader although another replica may be closer (``client.rack``).
     read, acknowledged
         how old records were then, as far as that was not reported while the epoch ran.
+    source_end
+        where the source ended when it first told in this epoch; None: it has not, as where nothing has come since.
     """
 
     flow: Flow
@@ -321,6 +323,7 @@ class PartitionResult:
     leader_alone: str | None = None
     read: Ages = field(default_factory=Ages)
     acknowledged: Ages = field(default_factory=Ages)
+    source_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,14 +87,16 @@ def pause_report(runtime: FlowRuntime, engine: str) -> PauseReport | None:
         busy = (paused & runtime.at_work) | {
             source for source in paused if runtime.copy_of(source, copies) in late.unfenced
         }
-        unrefused = frozenset(each for each in paused - busy if runtime.copy_of(each, copies) in late.all_unrefused)
+        unrefused = frozenset(
+            each for each in paused - busy if each in late.kept or runtime.copy_of(each, copies) in late.all_unrefused
+        )
         return PauseReport(
             engine,
             tuple(each.wish for each in runtime.pauses.known),
             busy,
             {source: _why_open(runtime, source) for source in sorted(paused - busy) if not runtime.is_final(source)},
             unrefused,
-            late.messages[0] if unrefused and late.messages else "",
+            late.limit if unrefused else "",
         )
 
 

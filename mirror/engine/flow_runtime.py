@@ -154,7 +154,7 @@ class FlowRuntime:
             self.writers.add(producer_of(self.settings.flow).producer_id)
         self.writing = Writing(held.producer)
         self.translated.begin(self.settings, state)
-        unfenced = [*held.unended]
+        unfenced, kept = [*held.unended], set[TopicPartition]()
         self.fences_found = held.producer is not None and not (held.is_first or self.was_settled)
         if self.fences_found:
             # Of those not copied yet the engine before may have been about to record the first position.
@@ -169,7 +169,8 @@ class FlowRuntime:
                 if not self.has_source_offsets(source)
             )
             unfenced.extend((*known, *new))
-        self.late.begin(unfenced)
+            kept = set(filter(self.has_source_offsets, (*state.positions, *(each for each, *_ in self.partitions))))
+        self.late.begin(unfenced, kept)
         self.slots.given_up.clear()
         # What is on record is looked at anew.
         self.passed_over.clear()
@@ -522,6 +523,7 @@ class FlowRuntime:
     def take_result(self, result: PartitionResult) -> None:
         """Take in what became of one partition in an epoch."""
         self.has_reported = True
+        self.late.take_copied(result)
         before = self.handovers.get(result.source)
         if result.handover is not None:
             self.handovers[result.source] = result.handover
@@ -559,10 +561,7 @@ class FlowRuntime:
 
     @_alone
     def take_compared(self, source: TopicPartition, looked_at: Position) -> None:
-        """Take in that it is on record who else has written into the copy, as far as a position says that it is.
-
-        It is written down with the position that follows.
-        """
+        """Take in, for the position that follows, up to where it is on record who else has written into the copy."""
         handover = self.handovers.get(source)
         if handover is None or handover.position.incarnation != looked_at.incarnation:
             return

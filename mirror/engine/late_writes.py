@@ -21,7 +21,14 @@ from mirror.kafka.batch import Producer
 from mirror.model.partition import TopicPartition
 from mirror.model.state_values import DataProducer
 
-_SAME_OFFSETS = (
+# A partition with nothing new is not told of again in a fetch session: after so many epochs without a word it has none.
+_SILENT_EPOCHS = 2
+KEEPS_OFFSETS = (
+    "copies with the source's offsets are not fenced, since the marker of a fence takes an offset: a request of the "
+    "engine that is gone which is still on its way would be appended. Make sure that its machine is down, or cut off "
+    "from the target"
+)
+FORMER_OFFSETS = (
     "what an engine that was killed had sent to copies with the source's offsets, which are translated now, is "
     "noticed, not refused: grant Alter on the cluster"
 )
@@ -41,6 +48,10 @@ class LateWrites:
     unrefused: dict[TopicPartition, int] = field(default_factory=dict)
     #: Where it does not refuse what was sent while the copy had the source's offsets, for want of rights.
     same_offsets_unrefused: set[TopicPartition] = field(default_factory=set)
+    #: Copies with the source's offsets, by source, that an engine before had not stopped writing in order: up to where
+    #: this one has to copy, which is where the source ended behind that, and in how many epochs nothing was told of it.
+    #: What the one before had sent is refused once this one has sent the same.
+    kept: dict[TopicPartition, tuple[int | None, int]] = field(default_factory=dict)
     #: As whom tasks of this term were to write on partitions that have not said that all was answered.
     unanswered: dict[TopicPartition, set[Producer]] = field(default_factory=dict)
     #: Why what arrives late is seen but not refused, None if it is refused.
@@ -51,7 +62,7 @@ class LateWrites:
     @property
     def is_settled(self) -> bool:
         """Whether nothing that was sent can arrive late, in any partition."""
-        return not (self.unfenced or self.unrefused or self.same_offsets_unrefused)
+        return not (self.unfenced or self.unrefused or self.same_offsets_unrefused or self.kept)
 
     @property
     def all_unrefused(self) -> frozenset[TopicPartition]:
@@ -61,8 +72,13 @@ class LateWrites:
     @property
     def messages(self) -> tuple[str, ...]:
         """What is to be known of the fence: why what arrives late is not refused, if it is not."""
-        former = _SAME_OFFSETS if self.same_offsets_unrefused else None
+        former = FORMER_OFFSETS if self.same_offsets_unrefused else None
         return tuple(filter(None, (self.weakness, self.note, former)))
+
+    @property
+    def limit(self) -> str:
+        """Why what may still arrive is not refused, where it is not."""
+        return next(iter(self.messages), KEEPS_OFFSETS)
 
     def concerns(self, target: TopicPartition) -> bool:
         """Whether something may arrive late in a partition of the target."""
@@ -72,11 +88,28 @@ class LateWrites:
         """Forget what the tasks of an earlier term were to write: it is found out anew what may arrive of it."""
         self.unrefused.clear()
         self.same_offsets_unrefused.clear()
+        self.kept.clear()
         self.unanswered.clear()
 
-    def begin(self, unfenced: Iterable[TopicPartition]) -> None:
-        """Begin from what earlier engines may have sent, and what transactions have not ended in."""
+    def begin(self, unfenced: Iterable[TopicPartition], kept: Iterable[TopicPartition] = ()) -> None:
+        """Begin from what earlier engines may have sent, and what transactions have not ended in.
+
+        ``kept``: the partitions of the source whose copies have its offsets, if that was not settled.
+        """
         self.unfenced, self.troubles = dict.fromkeys(unfenced), {}
+        self.kept = dict.fromkeys(kept, (None, 0))
+
+    def take_copied(self, result: PartitionResult) -> None:
+        """Take in how far a copy is by an epoch's result."""
+        if result.source not in self.kept or result.handover is None or result.trouble or result.stopped:
+            return
+        position, (until, silent) = result.handover.position, self.kept[result.source]
+        if until is None:
+            until = position.source_end if silent == _SILENT_EPOCHS else result.source_end
+        if until is not None and position.upstream >= until:
+            del self.kept[result.source]
+        else:
+            self.kept[result.source] = until, silent + 1
 
     def begin_epoch(self, targets: Iterable[TopicPartition], producer: Producer) -> None:
         """Take in where tasks may write as ``producer`` from now on."""

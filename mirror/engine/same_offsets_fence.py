@@ -1,37 +1,92 @@
-"""Having the target refuse what was sent to copies while they had the source's offsets, now that they are translated.
+"""Having the target refuse what was sent to copies with the source's offsets, where they are translated by now.
 
 All engines of a flow write such a copy as one producer id, in one epoch that follows from the id of its topic (ADR 13).
 No transactional id belongs to that producer: neither a coordinator nor the flow's own producer can have anything of it
 refused. A marker of that id with the next epoch can, and whoever has ALTER or CLUSTER_ACTION on the cluster may write
 one. It takes an offset, as other fences do, so only translated copies get one.
+
+Invariants:
+
+(a) Where something may arrive is told by the leaders of the copies, which know the producer until it has been idle for
+    ``producer.id.expiration.ms``, and its epoch: not by the position on record, which tells of the source's offsets
+    only until the first translated record is there. So the right to the fence may be granted later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from mirror.engine.flow_runtime import FlowRuntime
-from mirror.kafka import codes
+from mirror.kafka import codes, partition_state
 from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Producer
-from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.problems import KafkaProblem, LeaderUnknown
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.same_offsets.chain import producer_of
 
 # The leader may have got a marker of an epoch of before, whose answer was lost, or of a later one.
 _FENCED = frozenset({0, codes.INVALID_PRODUCER_EPOCH})
 
 
+@dataclass(frozen=True, slots=True)
+class Refusing:
+    """Which copies do not refuse what was sent to the source's offsets.
+
+    Attributes
+    ----------
+    unrefused
+        those where nothing can be done about it, for want of rights.
+    troubles
+        of those that do not yet, why not.
+    """
+
+    unrefused: frozenset[TopicPartition] = frozenset()
+    troubles: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+def refuse_same_offsets(
+    flow: Flow, client: Mapping[str, str], writers: Set[int], copies: Mapping[TopicPartition, Position | None]
+) -> Refusing:
+    """Fence the producer of the source's offsets in copies that are translated by now.
+
+    Parameters
+    ----------
+    client
+        the properties of a producer on the target.
+    writers
+        the producer ids that the flow has written with: one that never had the source's offsets has nothing to fence.
+    copies
+        what is on record of each; None: nothing is, yet somebody may have been about to begin it.
+
+    Raises
+    ------
+    ConnectionFailed
+        if the target cannot be reached.
+    """
+    if not copies or producer_of(flow).producer_id not in writers:
+        return Refusing()
+    with Appender(flow.target, client) as appender:
+        known = partition_state.active_producers(appender.channel, copies)
+        fences: dict[TopicPartition, Producer] = {}
+        for copy, position in copies.items():
+            copy_id = position.target_id if position is not None else ""
+            former = producer_of(flow, copy_id or appender.channel.topic_id(copy.topic))
+            epochs = [each.epoch for each in known.get(copy, ()) if each.producer_id == former.producer_id]
+            was_translated = position is not None and not position.same_offsets and copy in known and not epochs
+            if not (was_translated or any(epoch > former.epoch for epoch in epochs)):
+                fences[copy] = replace(former, epoch=former.epoch + 1)
+        if fences and not appender.may_write_markers():
+            return Refusing(frozenset(fences))
+        return _marked(appender, fences)
+
+
 def fence_same_offsets(runtime: FlowRuntime, targets: Set[TopicPartition]) -> dict[TopicPartition, str]:
-    """Fence the producer of the source's offsets in those of these partitions that had them until now.
+    """Fence that producer in those of these partitions that are copies; return of which it did not work yet, and why.
 
-    Without the right to do it they are taken down as copies where what is late is noticed, not refused.
-
-    Returns
-    -------
-    of the partitions that do not refuse it yet, though they might, why not
+    Where it cannot be done it is taken down that what is late is noticed, not refused.
 
     Raises
     ------
@@ -40,36 +95,30 @@ def fence_same_offsets(runtime: FlowRuntime, targets: Set[TopicPartition]) -> di
     """
     settings = runtime.settings
     with runtime.lock:
-        copies = runtime.copies()
-        former = {
-            copy: replace(producer, epoch=producer.epoch + 1)
-            for source, handover in runtime.handovers.items()
-            if handover.position.same_offsets and (copy := runtime.copy_of(source, copies)) in targets
-            for producer in [producer_of(settings.flow, handover.position.target_id)]
-        }
-    if not former:
-        return {}
-    found = _fence(settings.flow, settings.target_producer, former)
+        topics = runtime.copies()
+        copies: dict[TopicPartition, Position | None] = {copy: None for _, copy, *_ in runtime.partitions}
+        copies |= {runtime.copy_of(each, topics): handover.position for each, handover in runtime.handovers.items()}
+        asked = {copy: position for copy, position in copies.items() if copy in targets}
+        writers = frozenset(runtime.writers)
+    found = refuse_same_offsets(settings.flow, settings.target_producer, writers, asked)
     with runtime.lock:
-        runtime.late.same_offsets_unrefused |= {copy for copy, why in found.items() if why is None}
-    return {copy: why for copy, why in found.items() if why is not None}
+        runtime.late.same_offsets_unrefused |= found.unrefused
+    return dict(found.troubles)
 
 
-def _fence(
-    flow: Flow, client: Mapping[str, str], producers: Mapping[TopicPartition, Producer]
-) -> dict[TopicPartition, str | None]:
-    """Return where it is not fenced and why; None: for want of rights."""
-    found: dict[TopicPartition, str | None] = {}
-    with Appender(flow.target, client) as appender:
-        if not appender.may_write_markers():
-            return dict.fromkeys(producers)
-        for producer in set(producers.values()):
-            counts = dict.fromkeys((copy for copy, each in producers.items() if each == producer), 1)
-            for copy, answer in appender.write_markers(counts, producer).items():
-                if isinstance(answer, KafkaProblem):
-                    found[copy] = str(answer)
-                elif answer == codes.CLUSTER_AUTHORIZATION_FAILED:
-                    found[copy] = None
-                elif answer not in _FENCED:
-                    found[copy] = f"it has got no marker: {codes.name(answer)}"
-    return found
+def _marked(appender: Appender, fences: Mapping[TopicPartition, Producer]) -> Refusing:
+    """Leave a marker in each copy."""
+    unrefused, troubles = set[TopicPartition](), dict[TopicPartition, str]()
+    for producer in set(fences.values()):
+        counts = dict.fromkeys((copy for copy, each in fences.items() if each == producer), 1)
+        for copy, answer in appender.write_markers(counts, producer).items():
+            if isinstance(answer, LeaderUnknown) and not appender.channel.has_topic(copy.topic):
+                # The copy is gone, and with it all that could arrive there.
+                continue
+            if isinstance(answer, KafkaProblem):
+                troubles[copy] = str(answer)
+            elif answer == codes.CLUSTER_AUTHORIZATION_FAILED:
+                unrefused.add(copy)
+            elif answer not in _FENCED:
+                troubles[copy] = f"it has got no marker: {codes.name(answer)}"
+    return Refusing(frozenset(unrefused), troubles)

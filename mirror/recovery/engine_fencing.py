@@ -20,16 +20,17 @@ from mirror.control.tick import now_ms
 from mirror.engine.election import Election, Identity
 from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import REFUSED_SECONDS
+from mirror.engine.late_writes import FORMER_OFFSETS, KEEPS_OFFSETS
 from mirror.engine.lease import LEASE_SHARE, Lease
+from mirror.engine.same_offsets_fence import refuse_same_offsets
+from mirror.engine.translated_copies import TranslatedCopies
+from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, paused_of
 from mirror.model.state_values import RunReport, pause_report_record
+from mirror.same_offsets.chain import producer_of
 
-_KEEPS_OFFSETS = (
-    "a marker that has late requests refused would take an offset, so copies with the source's offsets get none: what "
-    "the engine that is gone had sent, and has not arrived, would be appended"
-)
 _NOT_COMPARED = "the engine ended, or was stopped, before it had said how far it had copied"
 
 
@@ -87,26 +88,32 @@ class EngineFencing:
         _, lease = self._taken
         former, was_settled = self._hold.unrefused, self._election.was_settled
         grace_seconds = REFUSED_SECONDS if former is not None and former.transactional_id else 0.0
-        is_refused = was_settled or (former is None and not self._keeping_offsets(log.poll()))
+        # Where copies have, or had, the source's offsets, it may have written as a producer that no fence reaches.
+        is_refused = was_settled or (former is None and producer_of(self._flow).producer_id not in log.poll().writers)
         if not is_refused and not lease.is_alone(grace_seconds):
             # Nothing refuses what it sends; its right to write runs out by itself.
             return None
         state = log.poll()
-        kept = self._keeping_offsets(state)
+        translated = TranslatedCopies()
+        translated.begin(self._settings, state)
+        kept = frozenset(each for each in state.positions if translated.pad_limit(self._settings, each) is not None)
         copies = {
             source: TopicPartition(position.target or self._settings.copy_of(source.topic), source.partition)
             for source, position in state.positions.items()
             if source not in kept
         }
         late = self._hold.fence(frozenset(copies.values()))
+        known = {copy: state.positions[source] for source, copy in copies.items() if copy not in late}
+        former_copies = refuse_same_offsets(self._flow, self._settings.target_producer, state.writers, known)
+        late |= former_copies.troubles
         weakness = "" if former is None else self._hold.weakness or self._hold.note or ""
-        unrefused = frozenset(copies) | kept if weakness else kept
+        unrefused = kept | {source for source, copy in copies.items() if weakness or copy in former_copies.unrefused}
         report = report_without_engine(
             self._identity.engine,
             state,
             frozenset(source for source, copy in copies.items() if copy in late),
             frozenset() if was_settled else unrefused,
-            weakness or _KEEPS_OFFSETS,
+            weakness or (KEEPS_OFFSETS if kept else FORMER_OFFSETS),
         )
         if self._led_term() != term:
             # All that took a while; another engine has taken the flow over meanwhile.
@@ -116,18 +123,16 @@ class EngineFencing:
             return report
         self._election.publish(pause_report_record(report))
         # The marks of positions as settled are of a clean stop, which this is not.
-        self._election.release(RunReport("STOPPED", (), now_ms()), is_settled=False)
+        # The report is of the engine that is gone: that it stopped is not what happened now.
+        stopped_ms = state.run.at_ms if state.run is not None else now_ms()
+        self._election.release(RunReport("STOPPED", (), stopped_ms), is_settled=False)
         # Led once more, the producers are taken once more: another may have had them in between.
         self._taken = None
         return report
 
-    def _keeping_offsets(self, state: FlowState) -> frozenset[TopicPartition]:
-        """Return the partitions whose copies have the source's offsets, and are to keep them."""
-        return frozenset(
-            source
-            for source, position in state.positions.items()
-            if position.same_offsets and self._settings.pad_limit(source.topic) is not None
-        )
+    @property
+    def _flow(self) -> Flow:
+        return self._settings.flow
 
     def _led_term(self) -> int | None:
         """Return the term in which the flow is led from here, None if it is not."""

@@ -9,17 +9,21 @@ import pytest
 
 from mirror.config.settings import MirrorSettings
 from mirror.control.flow_log import FlowLog
+from mirror.engine.late_writes import FORMER_OFFSETS, KEEPS_OFFSETS
+from mirror.engine.same_offsets_fence import Refusing
+from mirror.model import flow as model
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
-from mirror.model.state_values import DataProducer, claim_record, pause_record, pause_report_record
+from mirror.model.state_values import DataProducer, claim_record, pause_record, pause_report_record, writer_record
 from mirror.model.verdict import Verdict
 from mirror.recovery import engine_fencing
 from mirror.recovery.engine_fencing import EngineFencing
 from mirror.recovery.pause import _positions, _Waiting, plan_pause
+from mirror.same_offsets.chain import producer_of
 from tests.unit.control.builders import flow_settings
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -41,6 +45,8 @@ class Flow:
         self.unrefused: DataProducer | None = None
         self.weakness: str | None = None
         self.note: str | None = None
+        # The fence of the producer of the source's offsets.
+        self.refusing = Refusing()
         self.state = FlowState()
         for record in (
             pause_record(PauseWish("all", None, True, "ann", 1)),
@@ -60,6 +66,13 @@ class Flow:
         late = self.late.pop(0) if self.late else frozenset()
         self.done.append("fenced" if partitions else "fenced nothing")
         return dict.fromkeys(late & partitions, "it has no leader")
+
+    def refuse_same_offsets(self, *asked: Any) -> Refusing:
+        _, _, writers, copies = asked
+        if producer_of(model.Flow("east", "west")).producer_id in writers and copies:
+            self.done.append("fenced the source's offsets")
+            return self.refusing
+        return Refusing()
 
     def publish(self, record: StateRecord) -> None:
         self.said.append(record)
@@ -81,6 +94,7 @@ def of(monkeypatch: pytest.MonkeyPatch) -> Any:
     def made(flow: Flow, *settings: str) -> EngineFencing:
         monkeypatch.setattr(engine_fencing, "Election", lambda *_, **_how: flow)
         monkeypatch.setattr(engine_fencing, "FlowProducers", lambda *_, **_how: flow)
+        monkeypatch.setattr(engine_fencing, "refuse_same_offsets", flow.refuse_same_offsets)
         return EngineFencing(flow_settings(*settings), 6.0)
 
     return made
@@ -142,6 +156,7 @@ def test_what_nothing_refuses_is_waited_for_until_the_right_to_send_it_is_over(o
 def keeping_offsets(*terms: int | None) -> Flow:
     flow = Flow(*terms)
     flow.state.apply(*Position(5, 5, 0, True, target="east.orders", same_offsets=True).record(ORDERS))
+    flow.state.apply(*writer_record(producer_of(model.Flow("east", "west")).producer_id, 1))
     return flow
 
 
@@ -154,7 +169,7 @@ def test_a_copy_with_the_source_s_offsets_gets_no_marker_and_it_is_told_that_not
     assert found is not None
     assert flow.done == ["took 2", "fenced nothing", "released"]
     assert (found.busy, found.unrefused) == (frozenset(), {ORDERS})
-    assert "would take an offset" in found.weakness
+    assert found.weakness == KEEPS_OFFSETS
     flow = keeping_offsets(2, 2)
     flow.was_settled = True
     found = flow.try_once(of(flow, "mirror.offsets = same"))
@@ -162,18 +177,47 @@ def test_a_copy_with_the_source_s_offsets_gets_no_marker_and_it_is_told_that_not
     assert found.unrefused == frozenset(), "after a clean stop nothing is on its way"
 
 
-def test_the_right_to_write_such_a_copy_has_run_out_before_anybody_is_said_to_be_gone(of: Any) -> None:
+@pytest.mark.parametrize("offsets", ["same", "translated"])
+def test_the_right_to_write_such_a_copy_has_run_out_before_anybody_is_said_to_be_gone(of: Any, offsets: str) -> None:
     flow = keeping_offsets(2, 2)
     flow.former_seconds = 600.0
-    assert flow.try_once(of(flow, "mirror.offsets = same")) is None
+    assert flow.try_once(of(flow, f"mirror.offsets = {offsets}")) is None
     assert (flow.said, flow.done) == ([], ["took 2"])
 
 
-def test_a_copy_that_is_translated_from_now_on_is_fenced_as_any_other(of: Any) -> None:
+def test_a_copy_that_is_translated_from_now_on_is_fenced_against_both_producers(of: Any) -> None:
+    """The marker of the flow's own producer says nothing of that of the source's offsets."""
     flow = keeping_offsets(2, 2)
-    found = flow.try_once(of(flow))
+    one = of(flow)
+    one._timeout_seconds = 0.0
+    found = flow.try_once(one)
     assert found is not None
-    assert (flow.done, found.unrefused) == (["took 2", "fenced", "released"], frozenset())
+    assert flow.done == ["took 2", "fenced", "fenced the source's offsets", "released"]
+    assert (found.busy, found.unrefused) == (frozenset(), frozenset())
+
+
+def test_where_that_is_not_to_be_had_it_is_told_or_tried_again(of: Any) -> None:
+    flow = keeping_offsets(2, 2, 2, 2)
+    one = of(flow)
+    one._timeout_seconds = 0.0
+    flow.refusing = Refusing(troubles={COPY: "it has no leader"})
+    found = flow.try_once(one)
+    assert found is not None
+    assert (found.busy, flow.said) == ({ORDERS}, [])
+    flow.refusing = Refusing(frozenset({COPY}))
+    found = flow.try_once(one)
+    assert found is not None
+    assert (found.unrefused, found.weakness) == ({ORDERS}, FORMER_OFFSETS)
+
+
+def test_an_empty_copy_that_is_to_have_the_source_s_offsets_from_now_on_gets_no_marker(of: Any) -> None:
+    flow = Flow(2, 2)
+    found = flow.try_once(of(flow, "mirror.offsets = same"))
+    assert found is not None
+    assert (flow.done, found.unrefused) == (["took 2", "fenced nothing", "released"], {ORDERS})
+    flow = Flow(2, 2)
+    assert flow.try_once(of(flow, "mirror.offsets = same", "mirror.offsets.refused = translate")) is not None
+    assert flow.done == ["took 2", "fenced", "released"], "an engine goes on translating it"
 
 
 def test_in_another_term_all_that_was_sent_before_it_is_refused_too(of: Any) -> None:
