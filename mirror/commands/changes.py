@@ -305,7 +305,12 @@ def _show_pause_plan(plan: PausePlan, *, dry_run: bool, as_json: bool) -> None:
     verb = "paused" if plan.is_pause else "copied again"
     named = ", ".join(plan.changed[:_MOST_NAMED]) + (" and others" if len(plan.changed) > _MOST_NAMED else "")
     out.print(f"{plan.flow}: to be {verb}: {named or 'no topic that is on record'}", markup=False)
-    out.print(f"  {plan.leader or 'no engine'} leads the flow", markup=False, style="dim")
+    led = (
+        f"led by {plan.leader}, as on record: mirror status says whether it runs"
+        if plan.leader
+        else "no engine leads it"
+    )
+    out.print(f"  {led}", markup=False, style="dim")
 
 
 def _print_fence_plan(plan: FencePlan) -> None:

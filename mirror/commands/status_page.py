@@ -132,7 +132,8 @@ def page(status: FlowStatus, file: Path, width: int, *, most_rows: int | None = 
         Text.assemble((str(status.flow), "bold"), "  ", (status.state, _COLOURS[status.state]))
     ]
     if status.claim is not None and not status.claim.is_released:
-        lines.append(Remark(f"led by engine {status.claim.where}, term {status.claim.term}", "dim"))
+        led = "last led" if status.state == "STOPPED" else "led"
+        lines.append(Remark(f"{led} by engine {status.claim.where}, term {status.claim.term}", "dim"))
     if status.fence is not None:
         lines.append(Remark(f"late requests of earlier engines: {status.fence}", "dim"))
     shown = status.reasons if most_rows is None else status.reasons[:_MOST_REASONS]

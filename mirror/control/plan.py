@@ -290,6 +290,8 @@ def _rights(target: ClusterSettings, settings: FlowSettings) -> tuple[str, ...]:
         # What an engine that was killed had sent would not be refused (ADR 8).
         needed = data_transactional_id(state_topic(settings.flow.source), settings.flow.target)
         refused = f"what an engine that was killed had sent is refused by {target.alias}, by the epoch of its producer"
+        if settings.same_offsets is not None:
+            refused += ", but for copies with the source's offsets, which take each record once in its place anyway"
         note = (
             f"what an engine that was killed had sent would be noticed on {target.alias}, not refused: grant Write "
             f"and Describe on the transactional id {needed}"

@@ -281,7 +281,11 @@ def _made_anew_messages(move: Move, forward: FlowEnds, anew: Collection[str]) ->
         f"{named(sorted(anew))} on {source}: deleted, and made anew from {target}; what only {source} has is saved "
     )
     message += f"in {move.directory} before, and in neither topic then; groups that are not moved lose their positions"
-    return (message,)
+    aborted = (
+        f"unless isolation.level = read_committed was set for the flows, records of transactions that {source} had "
+        f"aborted are there again as any others: copied to {target} they look like them"
+    )
+    return message, aborted
 
 
 def _without_stops(home: Copied, anew: Collection[str]) -> Copied:

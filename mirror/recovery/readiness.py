@@ -91,10 +91,10 @@ class Readiness:
     def closing(self) -> str:
         """Return the answer in a few sentences."""
         answer = {
-            Verdict.PASS: "Ready: nothing is known that would block a failover or lose records",
+            Verdict.PASS: "Ready: nothing is known that would block a failover",
             Verdict.FAIL: f"Not ready: {' and '.join(self._against())}",
             Verdict.UNKNOWN: (
-                "Unknown: nothing is known that would block a failover or lose records, but "
+                "Unknown: nothing is known that would block a failover, but "
                 f"{_things(sum(not each.is_looked_at for each in self.differences))} could not be looked at"
             ),
         }[self.verdict]

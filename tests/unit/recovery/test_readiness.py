@@ -70,7 +70,7 @@ def test_two_sides_that_are_alike_are_ready() -> None:
     found = judged()
     assert (found.verdict, found.score, found.deductions) == (Verdict.PASS, 100, ())
     assert found.closing() == (
-        "Ready: nothing is known that would block a failover or lose records. A failover now would lose no record, "
+        "Ready: nothing is known that would block a failover. A failover now would lose no record, "
         "and groups would read 0 records again. Score 100 of 100."
     )
 
@@ -155,7 +155,7 @@ def test_what_could_not_be_looked_at_is_unknown_and_never_ready() -> None:
     assert (missing.impact, missing.is_looked_at, missing.mend) == (Impact.BLOCKS, False, DENIED.mend)
     assert missing.what == "not looked at: the ACLs of west: needs DESCRIBE on the cluster"
     assert found.closing().startswith(
-        "Unknown: nothing is known that would block a failover or lose records, but 1 thing could not be looked at."
+        "Unknown: nothing is known that would block a failover, but 1 thing could not be looked at."
     )
     # What is known to block is worse than what is not known.
     assert judged(on("target", acls=DENIED), status(state="STOPPED")).verdict is Verdict.FAIL
