@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from mirror.config.settings import ClusterSettings
+from mirror.kafka import codes
 from mirror.kafka.acls import create_acls, delete_acls
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.users import scram_users
 from mirror.lab import clusters, processes, users
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.lab.processes import ManagedProcess
+from mirror.model import flow as model
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
@@ -26,6 +28,7 @@ from tests.brokers.command import FACTORS, mirror, status_of
 from tests.brokers.copying import can_tell, delete_records, ends_of, leave_marker, write
 from tests.brokers.same_offsets_engines import deleted_and_created_anew
 from tests.brokers.same_offsets_killed import read
+from tests.brokers.same_offsets_late import late_append
 
 pytestmark = pytest.mark.long
 
@@ -195,3 +198,45 @@ def test_the_rights_to_make_a_copy_anew_are_named_before_they_are_needed_and_wit
     assert read(flow.free, flow.copy, "read_uncommitted") == read(flow.source, flow.orders, "read_uncommitted")
     (gap,) = json.loads(mirror("gaps", str(flow.file), "--json").stdout)
     assert (gap["from"], gap["to"], gap["kind"]) == (0, 10, "recreated")
+
+
+def test_what_a_killed_engine_had_sent_is_refused_once_the_right_that_the_status_asks_for_is_granted(
+    flow: Flow,
+) -> None:
+    """By then a translated record is on record: its position no longer tells that the copy had the source's offsets."""
+    usual = [
+        acl(Permission.ALLOW, Operation.ALL, resource, "*", Pattern.LITERAL)
+        for resource in (Resource.TOPIC, Resource.TRANSACTIONAL_ID)
+    ]
+    assert set(create_acls(flow.target, usual).values()) == {None}
+
+    def await_records(count: int) -> None:
+        wait_until(
+            lambda: len(read(flow.free, flow.copy, "read_uncommitted")) if can_tell(flow.free, [flow.copy]) else 0,
+            f"{count} records",
+            timeout_seconds=PATIENCE_SECONDS,
+            until=lambda found: found >= count,
+        )
+
+    def asks_for_alter() -> bool:
+        (told,) = status_of(flow.file)
+        return any("grant Alter on the cluster" in each for each in told["notes"])
+
+    write(flow.source, flow.orders, range(10))
+    engine = flow.start()
+    flow.await_end(10)
+    engine.kill()
+    late = late_append(flow.free, model.Flow(flow.alias, "safe"), flow.target, flow.copy, b"value 10")
+    flow.file.write_text(flow.file.read_text().replace("mirror.offsets = same", "mirror.offsets = translated"))
+    write(flow.source, flow.orders, [10])
+    engine = flow.start()
+    await_records(11)
+    wait_until(asks_for_alter, "the note", timeout_seconds=PATIENCE_SECONDS)
+    assert engine.terminate(60)
+    alter = acl(Permission.ALLOW, Operation.ALTER, Resource.CLUSTER, "kafka-cluster", Pattern.LITERAL)
+    assert set(create_acls(flow.target, [alter]).values()) == {None}
+    flow.start()
+    write(flow.source, flow.orders, [11])
+    await_records(12)
+    assert late() == codes.INVALID_PRODUCER_EPOCH
+    assert not asks_for_alter()
