@@ -33,9 +33,11 @@ def reasons(runtime: FlowRuntime, outages: Outages = NO_OUTAGES) -> tuple[str, .
             if trouble
         ]
         messages += runtime.throttles
+        # What is paused, and final, is not tried again: what it had met last says nothing of now.
+        troubles = {source: reason for source, reason in runtime.troubles.items() if not runtime.is_idle(source)}
         waiting = {
             source: next((alias for alias in away if _is_about(alias, reason)), None)
-            for source, reason in runtime.troubles.items()
+            for source, reason in troubles.items()
         }
         for alias, words in away.items():
             who = _named(sorted(source for source, cause in waiting.items() if cause == alias))
@@ -48,7 +50,7 @@ def reasons(runtime: FlowRuntime, outages: Outages = NO_OUTAGES) -> tuple[str, .
             ]
         )
         messages += shortened([stopped_reason(source, reason) for source, reason in sorted(runtime.stopped.items())])
-        own = {source: reason for source, reason in runtime.troubles.items() if waiting[source] is None}
+        own = {source: reason for source, reason in troubles.items() if waiting[source] is None}
         messages += shortened([f"{sources}: {reason}" for reason, sources in _alike(own).items()])
         for report in runtime.reports.values():
             if report.unreached not in away:

@@ -13,6 +13,7 @@ from mirror.config.resolving import load
 from mirror.copier.work import Handover
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
+from mirror.engine.flow_messages import reasons
 from mirror.engine.flow_pauses import pause_report, take_pauses, take_resumed
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader
@@ -316,3 +317,14 @@ def test_of_a_flow_without_an_engine_only_positions_of_a_clean_stop_or_of_transa
     assert report_without_engine("who", state(killed, replace(open_end, atomic=True))).unsettled == {}
     late = report_without_engine("who", state(killed, open_end), frozenset({ORDERS}))
     assert (late.busy, late.unsettled) == ({ORDERS}, {})
+
+
+def test_what_a_paused_partition_had_met_last_is_no_reason_any_more(runtime: FlowRuntime) -> None:
+    """It is not tried again, so it would be one for as long as the pause lasts: the source was back by then."""
+    runtime.troubles = dict.fromkeys(COPIES, "east: connection refused")
+    assert len(reasons(runtime)) == 1
+    take_pauses(runtime, Pauses((ONLY_ORDERS,)))
+    (left,) = reasons(runtime)
+    assert left.startswith(f"{BILLS}: ")
+    take_pauses(runtime, Pauses((ALL,)))
+    assert reasons(runtime) == ()
