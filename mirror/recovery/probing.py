@@ -87,15 +87,18 @@ class Gone:
         where each broker was asked, in order.
     others
         how many of these are no bootstrap addresses.
+    are_on_record
+        whether the brokers are on record, so that these are all there are.
     """
 
     probes: int
     addresses: tuple[str, ...]
     others: int
+    are_on_record: bool = False
 
     def __str__(self) -> str:
         """Return, for people, who was asked."""
-        if self.others:
+        if self.others or self.are_on_record:
             return f"asked at {', '.join(self.addresses)}"
         return (
             f"asked at the bootstrap addresses alone, {', '.join(self.addresses)}: nothing is on record of other "
@@ -213,7 +216,8 @@ def wait_until_gone(
         where = ", ".join(rounds.answered) or ", ".join(rounds.asked)
         message = f"{settings.alias} is not gone: after {timeout_seconds:g} s it still answers at {where}"
         raise StillThere(message) from None
-    return Gone(rounds.probes, rounds.asked, len(rounds.asked) - len(_addresses(settings, NOTHING_KNOWN)))
+    others = len(rounds.asked) - len(_addresses(settings, NOTHING_KNOWN))
+    return Gone(rounds.probes, rounds.asked, others, bool(known.addresses))
 
 
 def probe_each(

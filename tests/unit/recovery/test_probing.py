@@ -137,6 +137,11 @@ def test_that_only_bootstrap_addresses_are_known_is_said() -> None:
     )
 
 
+def test_where_the_brokers_on_record_are_the_bootstrap_addresses_no_other_is_supposed() -> None:
+    gone = wait_until_gone(ONE, known=Known(("a:1",)), probe=answering(""))
+    assert str(gone) == "asked at a:1"
+
+
 class AnotherCluster:
     cluster_id = "other"
 
