@@ -26,6 +26,8 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, in_process, mirror, status_of
 
+pytestmark = pytest.mark.long
+
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
 TOPIC, GROUP, COPY = "orders", "billing", "east.orders"
 FLOW = f"""
@@ -132,7 +134,6 @@ def copied(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     return stage
 
 
-@pytest.mark.long
 def test_a_flow_that_does_not_run_and_each_kind_of_difference(copied: Stage) -> None:
     east, west = copied.east, copied.west
     # What blocks, loses, duplicates, degrades and is cosmetic, all at once.

@@ -194,6 +194,7 @@ def test_what_was_parked_filtered_or_left_out_is_told_apart_from_what_is_missing
     assert found["first_difference"]["upstream_offset"] == 6
 
 
+@pytest.mark.long
 def test_what_the_log_cleaner_has_removed_on_one_side_is_counted_and_a_lost_newest_value_is_missing(
     file: Path, copying: Copying, east: Cluster, west: Cluster, tmp_path: Path
 ) -> None:
