@@ -485,12 +485,17 @@ def _answers_of_probe(output: str, end: str, wanted: Sequence[str], now_ms: int)
         found = {name: content.get("first_write_at_ms") if not name else of_groups.get(name) for name in wanted}
     except (AttributeError, ValueError, RecursionError) as error:
         return dict.fromkeys(wanted, NotDone(f"what the probe prints is not as agreed: {error}", end))
-    return {name: _moment(at, end) for name, at in found.items()}
+    return {name: _moment(name, at, end) for name, at in found.items()}
 
 
-def _moment(at: object, end: str) -> Done | NotDone:
+def _moment(name: str, at: object, end: str) -> Done | NotDone:
     if at is None:
-        return NotDone("the probe does not say that it has come about", end)
+        what = (
+            f"'groups' of what it prints has no moment of {name!r}"
+            if name
+            else "what it prints has no first_write_at_ms"
+        )
+        return NotDone(f"the probe does not say that it has come about: {what}", end)
     if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at <= _LAST_MS:
         return NotDone(f"what the probe prints is not as agreed: {at!r:.100} is no moment in ms since 1970", end)
     return Done("the probe says so", at)

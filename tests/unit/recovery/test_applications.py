@@ -136,7 +136,10 @@ def test_what_a_probe_says_beside_its_answer_is_not_the_answer(tmp_path: Path) -
     found = commands(tmp_path, f"service_seconds = 0.1\n[clusters.west]\nprobe = {python(code)}")
     write = found.first_write("west", 5)
     assert isinstance(write, NotDone)
-    assert "does not say that it has come about" in write.reason
+    assert "does not say that it has come about: what it prints has no first_write_at_ms" in write.reason
+    read = found.first_reads("west", ["billing"], 5)["billing"]
+    assert isinstance(read, NotDone)
+    assert "'groups' of what it prints has no moment of 'billing'" in read.reason
 
 
 @pytest.mark.parametrize(
