@@ -402,7 +402,8 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         amount = counted(sum(each["offsets"] for each in waiting), "offset")
         out.print(
             f"Not copied when this began, and so not compared: {amount} of {counted(len(waiting), 'partition')}, most "
-            f"in {most['topic']}-{most['partition']} ({most['offsets']:,}); mirror status says why.",
+            f"in {most['topic']}-{most['partition']} ({most['offsets']:,}); mirror status says why, "
+            "and mirror stranded lists the records.",
             markup=False,
             highlight=False,
         )
