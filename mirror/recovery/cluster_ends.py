@@ -173,8 +173,7 @@ class ClusterEnds:
 
     def save_stretches(self, stretches: Mapping[TopicPartition, tuple[int, int]], directory: Path) -> Stranded:
         """See `FlowEnds`."""
-        back = Flow(self.flow.target, self.flow.source)
-        copied_back = {producer_of(back).producer_id, *self._state_of(back).writers}
+        copied_back = self._copied_back()
         topics, chosen = self.topics({each.topic for each in stretches}), sorted(stretches)
         _private(directory)
         files: list[StrandedFile] = []
@@ -220,19 +219,20 @@ class ClusterEnds:
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         # What was copied from the target, the target has.
-        copied_back = [producer_of(Flow(self.flow.target, self.flow.source)).producer_id, *self._copied_back()]
-        return self._holding(stretches, read_committed=self._reads_committed, but_for=copied_back)
+        return self._holding(stretches, read_committed=self._reads_committed, but_for=self._copied_back())
 
     def written_by_others(
         self, stretches: Mapping[TopicPartition, tuple[int, int]]
     ) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
-        return self._holding(stretches, read_committed=False, but_for=self._copied_back())
-
-    def _copied_back(self) -> Collection[int]:
-        """Return the producer ids that the flow back has written with."""
         back = self.settings.back_of(self.flow)
-        return self._state_of(back.flow).writers if back is not None else ()
+        copied_back = list(self._state_of(back.flow).writers) if back is not None else []
+        return self._holding(stretches, read_committed=False, but_for=copied_back)
+
+    def _copied_back(self) -> set[int]:
+        """Return the producer ids that the flow back has written with, whether it is enabled now or not."""
+        back = Flow(self.flow.target, self.flow.source)
+        return {producer_of(back).producer_id, *self._state_of(back).writers}
 
     def written_into_copies(self) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
