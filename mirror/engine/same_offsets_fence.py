@@ -25,7 +25,7 @@ from mirror.kafka.problems import KafkaProblem, LeaderUnknown
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
-from mirror.same_offsets.chain import producer_of
+from mirror.same_offsets.chain import has_written, producer_of
 
 # The leader may have got a marker of an epoch of before, whose answer was lost, or of a later one.
 _FENCED = frozenset({0, codes.INVALID_PRODUCER_EPOCH})
@@ -48,16 +48,14 @@ class Refusing:
 
 
 def refuse_same_offsets(
-    flow: Flow, client: Mapping[str, str], writers: Set[int], copies: Mapping[TopicPartition, Position | None]
+    flow: Flow, client: Mapping[str, str], copies: Mapping[TopicPartition, Position | None]
 ) -> Refusing:
-    """Fence the producer of the source's offsets in copies that are translated by now.
+    """Fence the producer of the source's offsets, which the flow has written as, in copies that are translated by now.
 
     Parameters
     ----------
     client
         the properties of a producer on the target.
-    writers
-        the producer ids that the flow has written with: one that never had the source's offsets has nothing to fence.
     copies
         what is on record of each; None: nothing is, yet somebody may have been about to begin it.
 
@@ -66,7 +64,7 @@ def refuse_same_offsets(
     ConnectionFailed
         if the target cannot be reached.
     """
-    if not copies or producer_of(flow).producer_id not in writers:
+    if not copies:
         return Refusing()
     with Appender(flow.target, client) as appender:
         known = partition_state.active_producers(appender.channel, copies)
@@ -95,12 +93,13 @@ def fence_same_offsets(runtime: FlowRuntime, targets: Set[TopicPartition]) -> di
     """
     settings = runtime.settings
     with runtime.lock:
+        if not has_written(settings.flow, runtime.writers):
+            return {}
         topics = runtime.copies()
         copies: dict[TopicPartition, Position | None] = {copy: None for _, copy, *_ in runtime.partitions}
         copies |= {runtime.copy_of(each, topics): handover.position for each, handover in runtime.handovers.items()}
         asked = {copy: position for copy, position in copies.items() if copy in targets}
-        writers = frozenset(runtime.writers)
-    found = refuse_same_offsets(settings.flow, settings.target_producer, writers, asked)
+    found = refuse_same_offsets(settings.flow, settings.target_producer, asked)
     with runtime.lock:
         runtime.late.same_offsets_unrefused |= found.unrefused
     return dict(found.troubles)
@@ -117,7 +116,7 @@ def _marked(appender: Appender, fences: Mapping[TopicPartition, Producer]) -> Re
                 continue
             if isinstance(answer, KafkaProblem):
                 troubles[copy] = str(answer)
-            elif answer == codes.CLUSTER_AUTHORIZATION_FAILED:
+            elif answer in codes.DENIED:
                 unrefused.add(copy)
             elif answer not in _FENCED:
                 troubles[copy] = f"it has got no marker: {codes.name(answer)}"

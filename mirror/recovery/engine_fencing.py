@@ -22,14 +22,13 @@ from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import REFUSED_SECONDS
 from mirror.engine.late_writes import FORMER_OFFSETS, KEEPS_OFFSETS
 from mirror.engine.lease import LEASE_SHARE, Lease
-from mirror.engine.same_offsets_fence import refuse_same_offsets
+from mirror.engine.same_offsets_fence import Refusing, refuse_same_offsets
 from mirror.engine.translated_copies import TranslatedCopies
-from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, paused_of
 from mirror.model.state_values import RunReport, pause_report_record
-from mirror.same_offsets.chain import producer_of
+from mirror.same_offsets.chain import has_written
 
 _NOT_COMPARED = "the engine ended, or was stopped, before it had said how far it had copied"
 
@@ -86,10 +85,10 @@ class EngineFencing:
             seconds, former_seconds = self._timeout_seconds, self._election.former_seconds
             self._taken = term, Lease(LEASE_SHARE * seconds, former_seconds=LEASE_SHARE * former_seconds)
         _, lease = self._taken
-        former, was_settled = self._hold.unrefused, self._election.was_settled
+        flow, former, was_settled = self._settings.flow, self._hold.unrefused, self._election.was_settled
         grace_seconds = REFUSED_SECONDS if former is not None and former.transactional_id else 0.0
         # Where copies have, or had, the source's offsets, it may have written as a producer that no fence reaches.
-        is_refused = was_settled or (former is None and producer_of(self._flow).producer_id not in log.poll().writers)
+        is_refused = was_settled or (former is None and not has_written(flow, log.poll().writers))
         if not is_refused and not lease.is_alone(grace_seconds):
             # Nothing refuses what it sends; its right to write runs out by itself.
             return None
@@ -104,7 +103,8 @@ class EngineFencing:
         }
         late = self._hold.fence(frozenset(copies.values()))
         known = {copy: state.positions[source] for source, copy in copies.items() if copy not in late}
-        former_copies = refuse_same_offsets(self._flow, self._settings.target_producer, state.writers, known)
+        client = self._settings.target_producer
+        former_copies = refuse_same_offsets(flow, client, known) if has_written(flow, state.writers) else Refusing()
         late |= former_copies.troubles
         weakness = "" if former is None else self._hold.weakness or self._hold.note or ""
         unrefused = kept | {source for source, copy in copies.items() if weakness or copy in former_copies.unrefused}
@@ -129,10 +129,6 @@ class EngineFencing:
         # Led once more, the producers are taken once more: another may have had them in between.
         self._taken = None
         return report
-
-    @property
-    def _flow(self) -> Flow:
-        return self._settings.flow
 
     def _led_term(self) -> int | None:
         """Return the term in which the flow is led from here, None if it is not."""

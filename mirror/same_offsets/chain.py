@@ -9,6 +9,7 @@ refuses, or knows again, the other. No fence is needed, which would take an offs
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Container
 
 from mirror.kafka import topic_ids
 from mirror.kafka.batch import Producer
@@ -34,6 +35,11 @@ def producer_of(flow: Flow, copy_id: str = "") -> Producer:
     """
     epoch = 0 if copy_id in ("", topic_ids.NONE) else _number(copy_id) % _EPOCHS
     return Producer(_OURS | _number(f"{flow.source}->{flow.target}") >> 2, epoch)
+
+
+def has_written(flow: Flow, writers: Container[int]) -> bool:
+    """Whether a flow has ever written copies with the source's offsets, by the producer ids on record of it."""
+    return producer_of(flow).producer_id in writers
 
 
 def _number(text: str) -> int:

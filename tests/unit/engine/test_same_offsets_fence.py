@@ -33,6 +33,7 @@ from tests.unit.control.builders import flow_settings
 ORDERS, BILLS, EVER = TopicPartition("orders", 0), TopicPartition("bills", 0), TopicPartition("ever translated", 0)
 COPIES = {source: TopicPartition(f"east.{source.topic}", 0) for source in (ORDERS, BILLS, EVER)}
 IDS = {ORDERS: "o" * 22, BILLS: "b" * 22, EVER: "e" * 22}
+CLUSTER_AUTHORIZATION_FAILED = 31
 EVERYTHING = frozenset(COPIES.values())
 WRITTEN = {source: producer_of(Flow("east", "west"), copy_id) for source, copy_id in IDS.items()}
 FENCED = {source: Producer(each.producer_id, each.epoch + 1) for source, each in WRITTEN.items()}
@@ -172,7 +173,7 @@ def test_without_the_right_it_is_told_that_nothing_is_refused(target: Target, ru
     if how == "as the cluster says":
         target.grants = False
     else:
-        target.answers = dict.fromkeys(COPIES.values(), codes.CLUSTER_AUTHORIZATION_FAILED)
+        target.answers = dict.fromkeys(COPIES.values(), CLUSTER_AUTHORIZATION_FAILED)
     assert fence_same_offsets(runtime, EVERYTHING) == {}, "nothing would come of another try"
     runtime.late.take_fenced(EVERYTHING, {}, None, None, is_own=False)
     assert not runtime.late.is_settled
