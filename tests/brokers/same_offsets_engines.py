@@ -25,6 +25,7 @@ SAME = (
     "mirror.offsets = same\nsync.group.offsets.enabled = true\nemit.checkpoints.interval.seconds = 1\n"
     "sync.group.offsets.interval.seconds = 1\nrefresh.groups.interval.seconds = 1\n"
 )
+TRANSLATED = SAME.replace("mirror.offsets = same", "mirror.offsets = translated")
 HEAD = 1_000
 
 

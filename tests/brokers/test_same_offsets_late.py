@@ -11,7 +11,14 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import ends_of, write
 from tests.brokers.engines import PARTITIONS, Engines
-from tests.brokers.same_offsets_engines import SAME, await_anew, await_copies, await_records, deleted_and_created_anew
+from tests.brokers.same_offsets_engines import (
+    SAME,
+    TRANSLATED,
+    await_anew,
+    await_copies,
+    await_records,
+    deleted_and_created_anew,
+)
 from tests.brokers.same_offsets_killed import read
 from tests.brokers.same_offsets_late import late_append
 
@@ -27,7 +34,7 @@ def test_what_arrives_late_in_a_copy_that_is_translated_by_now_is_refused(engine
     await_copies(engines)
     engines.running["first"].kill()
     late = late_append(engines.target, Flow(engines.alias, "west"), west, copy, b"10")
-    engines.settings = SAME.replace("mirror.offsets = same", "mirror.offsets = translated")
+    engines.settings = TRANSLATED
     write(engines.source, source, [10, 11])
     engines.running["second"] = engines.start()
     await_records(engines, copy, 12)
@@ -69,7 +76,7 @@ def test_a_copy_that_was_translated_in_between_stops_by_name_and_gets_nothing_ou
     engines.running["first"] = engines.start()
     await_copies(engines)
     engines.running["first"].kill()
-    engines.settings = SAME.replace("mirror.offsets = same", "mirror.offsets = translated")
+    engines.settings = TRANSLATED
     engines.running["second"] = engines.start()
     wait_until(
         lambda: ends_of(engines.target, [copy])[copy], "the fence", timeout_seconds=120, until=lambda end: end > 10

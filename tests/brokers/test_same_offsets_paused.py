@@ -16,13 +16,11 @@ from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.copying import ends_of
 from tests.brokers.engines import PARTITIONS, Engines
-from tests.brokers.same_offsets_engines import SAME, await_copies, copied_and_killed
+from tests.brokers.same_offsets_engines import SAME, TRANSLATED, await_copies, copied_and_killed
 from tests.brokers.same_offsets_killed import read
 from tests.brokers.same_offsets_late import late_append
 
 pytestmark = pytest.mark.long
-
-TRANSLATED = SAME.replace("mirror.offsets = same", "mirror.offsets = translated")
 
 
 def paused(engines: Engines) -> list[dict[str, Any]]:
