@@ -18,7 +18,11 @@ from mirror.escaping import printable_lines
 from mirror.waiting import Counted, OnLook, Watcher
 
 LINE_SECONDS = 15.0
+# A wait that is over by then is not worth a bar.
+_SOON_SECONDS = 3.0
 _BAR_WIDTH = 24
+# Of its thread: a wait within another is part of that one.
+_WITHIN = threading.local()
 
 Part: TypeAlias = str | tuple[str, str]
 """Words of a line, or words and their style."""
@@ -63,6 +67,10 @@ class Bars:
     def watch(self, doing: str, done: int, total: int) -> None:
         """Show how far a piece of work is; a `mirror.model.progress.Watch`."""
         self.at(doing, "", done, total)
+
+    def goes_on(self, doing: str) -> None:
+        """Show that a piece of work goes on of which it is not known how far it is."""
+        self.at(doing, "")
 
     def at(self, what: str, doing: str, done: int = 0, total: int | None = None) -> None:
         """Show what a piece of work is at."""
@@ -136,6 +144,14 @@ class Lines:
             if done >= total and not self._brief:
                 self.print(f"{doing}: done")
 
+    def goes_on(self, doing: str) -> None:
+        """Say now and then that a piece of work goes on of which it is not known how far it is."""
+        with self._lock:
+            now = self._monotonic()
+            if now >= self._printed_at.setdefault(doing, self._began) + LINE_SECONDS:
+                self._printed_at[doing] = now
+                self.print(f"{doing}, {now - self._began:.0f} s")
+
     def at(self, what: str, doing: str, done: int = 0, total: int | None = None) -> None:  # noqa: ARG002
         """Say what a piece of work has turned to."""
         with self._lock:
@@ -172,21 +188,34 @@ def _line(parts: Sequence[Part]) -> Text:
     return Text.assemble(*((printable_lines(words), style) for words, style in styled))
 
 
-def waits_on(console: Console, display: Callable[[], Display] | None = None) -> Watcher:
-    """Return who shows, of waits of which it can be counted how far they are, what is left."""
+def waits_on(
+    console: Console, display: Callable[[], Display] | None = None, monotonic: Callable[[], float] = time.monotonic
+) -> Watcher:
+    """Return who shows waits: what is left where it can be counted, else, once it takes long, that it goes on."""
 
     @contextmanager
     def shown(what: str) -> Iterator[OnLook]:
-        with display() if display else display_for(console, brief=True) as on:
-            is_shown = False
+        if getattr(_WITHIN, "is_waiting", False):
+            yield lambda _: None
+            return
+        _WITHIN.is_waiting = True
+        began, doing = monotonic(), f"waiting for {what}"
+        try:
+            with display() if display else display_for(console, brief=True) as on:
+                is_shown = False
 
-            def on_look(seen: object) -> None:
-                nonlocal is_shown
-                # What is there at once is not worth a bar.
-                if isinstance(seen, Counted) and (is_shown or not seen):
-                    is_shown = True
-                    on.watch(f"waiting for {what}", seen.done, seen.of)
+                def on_look(seen: object) -> None:
+                    nonlocal is_shown
+                    if not isinstance(seen, Counted):
+                        if monotonic() - began >= _SOON_SECONDS:
+                            on.goes_on(doing)
+                    # What is there at once is not worth a bar.
+                    elif is_shown or not seen:
+                        is_shown = True
+                        on.watch(doing, seen.done, seen.of)
 
-            yield on_look
+                yield on_look
+        finally:
+            _WITHIN.is_waiting = False
 
     return shown

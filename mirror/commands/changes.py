@@ -34,6 +34,7 @@ from mirror.config.resolving import load
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.gaps import iso_time
 from mirror.control.tick import now_ms
+from mirror.display import waits_on
 from mirror.model.counts import counted
 from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict
@@ -47,6 +48,7 @@ from mirror.recovery.pause import resume as resume_flow
 from mirror.recovery.sentinel import Watched
 from mirror.tables import MOST_ROWS
 from mirror.terminal import Remark
+from mirror.waiting import watched
 
 _MOST_NAMED = 10
 
@@ -128,7 +130,8 @@ def pause(
         if dry_run:
             return
         consent(file, f"Pause {_topics_meant(topics)} of {chosen.flow}?", yes=yes)
-        found = pause_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or current_user(file))
+        with watched(waits_on(err)):
+            found = pause_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or current_user(file))
     if as_json:
         print_json(found.as_json())
     else:
@@ -166,7 +169,8 @@ def resume(
         if dry_run:
             return
         consent(file, f"Copy {_topics_meant(topics)} of {chosen.flow} again?", yes=yes)
-        found = resume_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or current_user(file))
+        with watched(waits_on(err)):
+            found = resume_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or current_user(file))
     if as_json:
         print_json(found.as_json())
     else:
@@ -216,7 +220,9 @@ def fence(
             return
         plan = plan_fence(settings, cluster, path, by=by or current_user(file))
         if seconds is not None:
-            _print_writers(cluster, watch_fenced(plan, settings, seconds), as_json=as_json)
+            with watched(waits_on(err)):
+                found_writers = watch_fenced(plan, settings, seconds)
+            _print_writers(cluster, found_writers, as_json=as_json)
             return
         if not as_json:
             _print_fence_plan(plan)
@@ -225,7 +231,8 @@ def fence(
                 print_json(plan.as_json() | {"verdict": Verdict.UNKNOWN.value})
             return
         consent(file, f"Fence {cluster}?", yes=yes)
-        found = apply_fence(plan, settings, path)
+        with watched(waits_on(err)):
+            found = apply_fence(plan, settings, path)
     if as_json:
         print_json(found.as_json() | {"record": str(path)})
     else:

@@ -23,7 +23,7 @@ from typing import IO, Any, Protocol, TypeAlias
 from mirror.asking import ANSWER_SECONDS, limit_message
 from mirror.config.errors import ConfigError
 from mirror.config.secrets import without_secrets
-from mirror.waiting import WaitTimeout, wait_until
+from mirror.waiting import Counted, WaitTimeout, wait_until
 
 # What of a command's output is kept, in characters.
 _OUTPUT = 2000
@@ -47,7 +47,8 @@ class Done:
     at_ms
         the moment at which it became so, in ms since the epoch, where that is asked for.
     is_word
-        whether it rests on nothing but a person's word, which the clusters are asked about where they can tell.
+        whether it rests on nothing but somebody's word, a person's or that of a probe without moments, which the
+        clusters are asked about where they can tell.
     """
 
     detail: str
@@ -78,7 +79,7 @@ Answer: TypeAlias = Done | Unobserved | NotDone
 
 
 def is_word(answer: Answer) -> bool:
-    """Tell whether it is so by nothing but a person's word."""
+    """Tell whether it is so by nothing but somebody's word."""
     return isinstance(answer, Done) and answer.is_word
 
 
@@ -259,7 +260,8 @@ class Commands:
     ``MIRROR_GROUP``; a probe also ``MIRROR_SINCE_MS`` and ``MIRROR_GROUPS`` (a JSON list). Stop and start end with 0
     when it is done. A probe is run
     again and again: with 0 it prints a JSON object, ``{"first_write_at_ms": 1, "groups": {"billing": 1}}``, in which
-    what has not come about yet is null or left out; with 0 and nothing printed all has come about by now.
+    what has not come about yet is null or left out; with 0 and nothing printed all has come about by now, which the
+    clusters are asked about as a person's word is.
 
     Attributes
     ----------
@@ -420,12 +422,13 @@ class Commands:
         more = {"MIRROR_SINCE_MS": str(since_ms), "MIRROR_GROUPS": json.dumps(list(groups))}
         last: dict[str, Answer] = {}
 
-        def look() -> bool:
+        def look() -> Counted:
             last.update(self._asked(argv, cluster, more, wanted))
-            return all(isinstance(each, Done) for each in last.values())
+            return Counted(sum(isinstance(each, Done) for each in last.values()), len(wanted))
 
+        what = f"the probe of {cluster} to report " + ("first reads of groups" if groups else "a first write")
         try:
-            wait_until(look, "the probe", timeout_seconds=self.service_seconds)
+            wait_until(look, what, timeout_seconds=self.service_seconds)
         except WaitTimeout:
             return {
                 name: answer
@@ -478,7 +481,7 @@ def _answers_of_probe(output: str, end: str, wanted: Sequence[str], now_ms: int)
         if any(line.lstrip().startswith("{") for line in output.splitlines()):
             why = "what the probe prints is not as agreed: something stands before the JSON object"
             return dict.fromkeys(wanted, NotDone(why, end))
-        return dict.fromkeys(wanted, Done("the probe says so: it ended with 0 and printed no moments", now_ms))
+        return dict.fromkeys(wanted, Done("the probe ended with 0 and printed no moments", now_ms, is_word=True))
     try:
         content = json.loads(output)
         of_groups = content.get("groups") or {}

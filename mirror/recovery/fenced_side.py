@@ -295,7 +295,9 @@ def look_at_logs(
     behind = channel.find_offsets(partitions, since_ms)
     began = monotonic()
     with suppress(WaitTimeout):
-        wait_until(lambda: monotonic() - began >= seconds, "the time to be over", timeout_seconds=2 * seconds + 1)
+        wait_until(
+            lambda: monotonic() - began >= seconds, f"a log to grow, for {seconds:g} s", timeout_seconds=2 * seconds + 1
+        )
     ends = channel.find_offsets(partitions, LATEST)
     unknown = {each: str(why) for each, why in (before.problems | behind.problems | ends.problems).items()}
     # A time may be ahead of the clock: what was copied was written before the cut.

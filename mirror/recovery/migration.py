@@ -141,7 +141,11 @@ def _stop(move: Move, group: str) -> Step:
             return found
         try:
             # Its coordinator remembers who has just left without a word until the session is over.
-            wait_until(lambda: not move.ends.members([group]), "the group", timeout_seconds=move.times.fence)
+            wait_until(
+                lambda: not move.ends.members([group]),
+                f"group {group} to leave {source}",
+                timeout_seconds=move.times.fence,
+            )
         except WaitTimeout:
             return Result(Verdict.FAIL, f"somebody still reads on {source}: {named(move.ends.members([group]))}")
         return replace(found, detail=f"{found.detail}; the group has no member on {source}")

@@ -342,7 +342,7 @@ class _Waiting:
         with suppress(WaitTimeout):
             wait_until(
                 is_over,
-                "whoever leads the flow to say so",
+                f"the engine that leads {self._flow.flow} to report it",
                 timeout_seconds=timeout_seconds,
                 longest_pause_seconds=_LOOK_SECONDS,
             )

@@ -109,7 +109,12 @@ class QuietSource:
             return self.monotonic() - quiet_since >= self.quiet
 
         try:
-            wait_until(look, "the logs to end", timeout_seconds=self.tried, first_pause_seconds=0.2)
+            wait_until(
+                look,
+                f"the logs of {self.ends.flow.source} not to grow",
+                timeout_seconds=self.tried,
+                first_pause_seconds=0.2,
+            )
         except WaitTimeout:
             return self._still_written(moved, self.tried)
         return last
@@ -124,7 +129,10 @@ class QuietSource:
             return grown, bool(grown) or self.monotonic() - began >= seconds
 
         found, _ = wait_until(
-            look, "the time to be over", timeout_seconds=2 * seconds + self.tried, until=lambda seen: seen[1]
+            look,
+            f"a log of {self.ends.flow.source} to grow, or {seconds:g} s",
+            timeout_seconds=2 * seconds + self.tried,
+            until=lambda seen: seen[1],
         )
         return found
 

@@ -1,6 +1,7 @@
 """Whether applications are at work on the cluster that they were moved to, as it tells itself.
 
-A person's word for that is checked by it. What the cluster does not show is not thereby untrue, and is not observed.
+Somebody's word for that, a person's or that of a probe without moments, is checked by it. What the cluster does not
+show is not thereby untrue, and is not observed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Placed = Mapping[str, Mapping[TopicPartition, int]]
 
 
 def checked_write(answer: Answer, cluster: str, first_written: Callable[[], int | None]) -> Answer:
-    """Return what is known of a first write: at the moment that the cluster tells, where a person says there was one.
+    """Return what is known of a first write: when it was, by the cluster, where somebody only says that there was one.
 
     ``first_written`` asks the cluster when it first accepted one; None: none is seen.
     """
@@ -34,7 +35,7 @@ def checked_write(answer: Answer, cluster: str, first_written: Callable[[], int 
 def checked_reads(
     answers: Mapping[str, Answer], idle_groups_of: Callable[[Collection[str]], Mapping[str, str]]
 ) -> Mapping[str, Answer]:
-    """Return what is known of groups that read, where a person says so of some.
+    """Return what is known of groups that read, where somebody only says so of some.
 
     ``idle_groups_of`` asks the cluster which groups show nothing of that, and returns what of each it shows.
     """

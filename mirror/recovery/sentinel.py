@@ -203,7 +203,7 @@ def seen_in(look_once: Callable[[], Look], seconds: float) -> tuple[tuple[StillW
         return False
 
     with suppress(WaitTimeout):
-        wait_until(see, "the time to be over", timeout_seconds=seconds)
+        wait_until(see, f"a log to grow, for {seconds:g} s", timeout_seconds=seconds)
     return tuple(each for _, each in sorted(written.items()) if not each.is_marker), last
 
 
@@ -236,7 +236,7 @@ def until_quiet(
         return clock() - quiet_since >= quiet_seconds
 
     with suppress(WaitTimeout):
-        wait_until(is_quiet, "nothing to be written", timeout_seconds=most_seconds)
+        wait_until(is_quiet, f"no log to grow for {quiet_seconds:g} s", timeout_seconds=most_seconds)
         return (), before
     return written, before
 

@@ -217,7 +217,17 @@ def test_applications_commands_that_fail_hang_or_are_killed_stop_the_run_where_i
         assert found["finish"][0] == "PASS"
         assert "All is done, and on record; what was not seen:" in said(done)
 
+    # Nothing has been started: a probe that only ends well is checked with the cluster, and no moment is made of it.
     done = site.failover(run, *site.applications(), "--json")
+    found = steps(done)
+    not_passed = {name for name, (verdict, _) in found.items() if verdict != "PASS"}
+    assert (done.returncode, not_passed) == (1, {"cut", "first write", "first reads"}), found
+    assert found["first write"][0] == found["first reads"][0] == "UNKNOWN"
+    assert "no topic of the flow has a record there from behind the cut" in found["first write"][1]
+    assert "it has no member on west, and stands where it was put" in found["first reads"][1]
+
+    seen = f'echo \'{{"first_write_at_ms": 1, "groups": {{"{site.group}": 1}}}}\''
+    done = site.failover(run, *site.applications(probe=seen), "--json")
     found = steps(done)
     assert (done.returncode, {name for name, (verdict, _) in found.items() if verdict != "PASS"}) == (1, {"cut"}), found
     begun = [each.step for each in Journal(run / "journal.jsonl").read().entries if each.event is Event.STEP_STARTED]

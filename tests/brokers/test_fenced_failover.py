@@ -143,9 +143,10 @@ def test_writes_are_denied_there_and_admitted_at_home_exactly_as_before(
         + f"\nemit.checkpoints.interval.seconds = 1\nsync.topic.acls.interval.seconds = 1\n{FACTORS}{names}"
     )
     applications = tmp_path / "applications.toml"
-    # They are at work when the test has them send and read.
+    # They are at work when the test has them send and read, which is later.
+    at_work = json.dumps(f"echo '{json.dumps({'first_write_at_ms': 1, 'groups': {GROUP: 1}})}'")
     applications.write_text(
-        "".join(f'[clusters.{each}]\nstop = "true"\nstart = "true"\nprobe = "true"\n' for each in sites)
+        "".join(f'[clusters.{each}]\nstop = "true"\nstart = "true"\nprobe = {at_work}\n' for each in sites)
     )
     engine = processes.start(
         tmp_path, "engine", [sys.executable, "-m", "mirror", "run", str(file)], owner_pid=os.getpid()

@@ -65,7 +65,6 @@ def test_without_a_terminal_a_line_a_quarter_of_a_minute_says_how_much_a_wait_ha
         for look in range(1, 5):
             now[0] = look * LINE_SECONDS / 2
             tell(Counted(1_000 * look, 5_000))
-        tell(["not counted"])
     assert said.getvalue().splitlines() == [
         "waiting for west to have it, 15 s: 3,000 of 5,000 left",
         "waiting for west to have it, 30 s: 1,000 of 5,000 left",
@@ -83,3 +82,34 @@ def test_at_a_terminal_the_bar_of_a_wait_goes_to_its_end_and_what_is_there_at_on
         tell(Counted(0, 5))
         tell(Counted(5, 5))
     assert "5/5" in said.getvalue()
+
+
+def test_a_wait_that_cannot_be_counted_says_a_quarter_of_a_minute_that_it_goes_on_and_one_within_it_nothing() -> None:
+    said, now = io.StringIO(), [0.0]
+
+    def clock() -> float:
+        return now[0]
+
+    waits = waits_on(Console(file=said), lambda: Lines(Console(file=said), brief=True, monotonic=clock), clock)
+    with waits("the groups to read on west") as tell, waits("a probe") as tell_within:
+        for look in range(1, 5):
+            now[0] = look * LINE_SECONDS / 2
+            tell(False)
+            tell_within(False)
+    assert said.getvalue().splitlines() == [
+        "waiting for the groups to read on west, 15 s",
+        "waiting for the groups to read on west, 30 s",
+    ]
+
+
+def test_at_a_terminal_a_wait_that_cannot_be_counted_has_a_bar_once_it_takes_some_seconds() -> None:
+    said, now = io.StringIO(), [0.0]
+    console = Console(file=said, force_terminal=True, width=100)
+    waits = waits_on(console, lambda: Bars(console, transient=True), lambda: now[0])
+    with waits("the groups to read on west") as tell:
+        tell(False)
+    assert "waiting" not in said.getvalue()
+    with waits("the groups to read on west") as tell:
+        now[0] = 5.0
+        tell(False)
+    assert "waiting for the groups to read on west" in said.getvalue()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirror.config.errors import ConfigError
-from mirror.recovery.applications import Commands, Done, Nobody, NotDone, Person, Unobserved
+from mirror.recovery.applications import Commands, Done, Nobody, NotDone, Person, Unobserved, is_word
 
 ALIASES = ("east", "west")
 
@@ -123,11 +123,14 @@ def test_a_probe_is_asked_until_it_tells_of_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("printed", ["", "all is well"])
-def test_a_probe_that_only_ends_well_says_that_all_has_come_about(tmp_path: Path, printed: str) -> None:
+def test_a_probe_that_only_ends_well_is_taken_at_its_word_which_the_cluster_is_asked_about(
+    tmp_path: Path, printed: str
+) -> None:
     found = commands(tmp_path, f"[clusters.west]\nprobe = {python(f'print({printed!r})'.replace(chr(39), chr(34)))}")
     write = found.first_write("west", 5)
-    assert isinstance(write, Done)
-    assert write.at_ms is not None
+    (read,) = found.first_reads("west", ["billing"], 5).values()
+    assert is_word(write)
+    assert is_word(read)
 
 
 def test_what_a_probe_says_beside_its_answer_is_not_the_answer(tmp_path: Path) -> None:
