@@ -394,6 +394,19 @@ def write(client: dict[str, str], partition: TopicPartition, numbers: Sequence[i
     assert producer.flush(60) == 0
 
 
+def write_in_transactions(
+    client: dict[str, str], partition: TopicPartition, transactions: Sequence[Sequence[int]]
+) -> None:
+    """Write such records in transactions that are committed: behind the last one of each is a marker."""
+    producer = producer_to(client, transactional_id=partition.topic)
+    producer.init_transactions()
+    for numbers in transactions:
+        producer.begin_transaction()
+        for number in numbers:
+            producer.produce(partition.topic, b"value %d" % number, b"key %d" % (number % 7), partition.partition)
+        producer.commit_transaction()
+
+
 def contents(records: Sequence[Record]) -> list[tuple[Any, ...]]:
     """Timestamp, key, value and headers: all that a copy must keep."""
     return [tuple(each[1:5]) for each in records]

@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
-from tests.brokers.copying import write
+from tests.brokers.copying import write, write_in_transactions
 from tests.brokers.same_offsets_both_ways import PATIENCE_SECONDS, Pair, commit, committed, delete
 from tests.brokers.same_offsets_killed import read
 
@@ -137,3 +138,54 @@ def test_a_failback_saves_what_is_stranded_makes_the_topic_anew_and_leads_home(
             at_home, away = (read(client, each, "read_uncommitted") for client in (pair.home, pair.away))
             assert at_home == away
             assert len(at_home) == count
+
+
+@pytest.mark.parametrize("is_stranded", [True, False], ids=["made anew", "kept"])
+def test_groups_of_a_topic_of_transactions_are_led_home_to_where_they_were_by_then(
+    east: Cluster,
+    settings_of: Callable[[str], ClusterSettings],
+    unique: Callable[[str], str],
+    tmp_path: Path,
+    is_stranded: bool,
+) -> None:
+    """Markers are no records that only the other side has: none puts a group back to where the flow was cut."""
+    one, two = (unique(each).replace("-", "") for each in ("shop", "safe"))
+    orders = TopicPartition(unique("orders"), 0)
+    pair = Pair(dict(settings_of("east").client), dict(settings_of("west").client), orders, (one, two), tmp_path)
+    run, groups = tmp_path / "run", {f"{orders.topic}-{at}": at for at in (15, 20, 24)}
+    east.create_topics([NewTopic(orders.topic, 1, 1)])
+    write_in_transactions(pair.home, orders, [range(5), range(5, 10)])
+    with pair.engine():
+        pair.await_end(pair.away, 12)
+        pair.await_copied(pair.there, 12)
+        pair.await_copied(pair.back, 12)
+
+    def command(what: str, *options: str) -> tuple[int, Any, str]:
+        named = ("--flow", str(pair.there), "--run-directory", str(run), "--yes", "--json")
+        done = mirror(what, str(pair.file), *named, *options, timeout_seconds=400)
+        return done.returncode, json.loads(done.stdout or "{}"), " ".join(done.stderr.split())
+
+    code, told, err = command("failover", "--mode", "cut-off")
+    assert (code, told["verdict"]) == (1, "UNKNOWN"), err
+    if is_stranded:
+        write_in_transactions(pair.home, orders, [[98, 99]])
+    write_in_transactions(pair.away, orders, [range(10, 15), range(15, 20)])
+    for group, at in groups.items():
+        commit(pair.away, group, orders, at)
+    with pair.engine():
+        if is_stranded:
+            pair.await_reason(pair.back, "with records that")
+        else:
+            pair.await_end(pair.home, 24)
+        code, told, err = command("failback", *(["--make-anew"] if is_stranded else []))
+        assert code == 1, err
+        failed = [(each["name"], each["detail"]) for each in told["steps"] if each["verdict"] == "FAIL"]
+        assert (code, told["verdict"], failed) == (1, "UNKNOWN", []), err
+        assert {group: committed(pair.home, group, orders) for group in groups} == groups
+        at_home, away = (read(client, orders, "read_committed") for client in (pair.home, pair.away))
+        assert at_home == away
+        assert [each[2] for each in at_home.values()] == [b"value %d" % number for number in range(20)]
+        # Home again, and the standby follows.
+        write_in_transactions(pair.home, orders, [range(20, 25)])
+        pair.await_end(pair.away, 30)
+        assert read(pair.away, orders, "read_committed") == read(pair.home, orders, "read_committed")
