@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_tick import FlowTick
 from mirror.control.tick import Clock, TickReport, now_ms
+from mirror.kafka import old_topics
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, NewTopic, Topic
@@ -354,11 +355,15 @@ def _copies(source: ClusterTopics, settings: FlowSettings) -> list[tuple[str, st
 
 
 def _candidates(entries: tuple[ConfigEntry, ...], settings: FlowSettings) -> list[tuple[ConfigEntry, str]]:
-    """Return the entries that a flow carries over, with their values (TCS-02, TCS-03)."""
+    """Return the entries that a flow carries over, with their values (TCS-02, TCS-03).
+
+    What closes a topic that is about to be made anew is of that topic alone.
+    """
     return [
         (entry, entry.value)
         for entry in entries
         if entry.value is not None
+        and not old_topics.closes(entry.name, entry.value)
         and not entry.is_read_only
         and not entry.is_sensitive
         and entry.source != "STATIC_BROKER_CONFIG"
@@ -377,10 +382,15 @@ def _creation_configs(entries: tuple[ConfigEntry, ...], settings: FlowSettings) 
 def _config_change(
     entries: tuple[ConfigEntry, ...], present: tuple[ConfigEntry, ...] | None, settings: FlowSettings
 ) -> ConfigChange:
-    """Return what makes the copy's own settings those of the source (TCS-04, TCS-05)."""
+    """Return what makes the copy's own settings those of the source (TCS-04, TCS-05).
+
+    A copy that is closed, to be made anew, is opened by whoever has closed it.
+    """
     own = {each.name: each.value for each in present or () if each.source == "DYNAMIC_TOPIC_CONFIG"}
     wanted, unwanted = {}, []
     for entry, value in _candidates(entries, settings):
+        if old_topics.closes(entry.name, own.get(entry.name)):
+            continue
         if entry.is_default and settings.use_defaults_from == "target":
             if present is None or entry.name in own:
                 unwanted.append(entry.name)

@@ -35,12 +35,12 @@ class OldTopic:
     @property
     def is_closed(self) -> bool:
         """Whether brokers refuse whatever is produced to it."""
-        return self.configs.get(_MOST_BYTES) == _CLOSED
+        return closes(_MOST_BYTES, self.configs.get(_MOST_BYTES))
 
     @property
     def open_configs(self) -> dict[str, str]:
         """Return its settings but for what closes it, which a run whose directory is lost may have left."""
-        return {name: value for name, value in self.configs.items() if (name, value) != (_MOST_BYTES, _CLOSED)}
+        return {name: value for name, value in self.configs.items() if not closes(name, value)}
 
     @property
     def as_closed(self) -> ClosedCopy:
@@ -61,6 +61,11 @@ class OldTopic:
     def of_json(cls, row: Mapping[str, Any]) -> OldTopic:
         """Read what `as_json` has written."""
         return cls(row["topic"], row["topic_id"], row["partitions"], row["replication_factor"], row["configs"])
+
+
+def closes(name: str, value: str | None) -> bool:
+    """Tell whether a topic's setting is the one that :func:`close` gives it."""
+    return (name, value) == (_MOST_BYTES, _CLOSED)
 
 
 def look_at(cluster: Cluster, names: Collection[str]) -> dict[str, OldTopic]:

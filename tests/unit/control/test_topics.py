@@ -101,6 +101,26 @@ def test_a_copys_settings_follow_the_source_and_only_differences_are_changed() -
     assert plan_topics(source, target, flow_settings("sync.topic.configs.enabled = false")).is_empty
 
 
+def test_what_closes_a_topic_to_be_made_anew_is_neither_copied_to_the_other_side_nor_taken_back_there() -> None:
+    """Applications on the other side go on writing, and nothing comes into what is deleted in the next moment."""
+    closed, usual = entry("max.message.bytes", "0"), entry("max.message.bytes", "1048588", DEFAULT)
+    retention = entry("retention.ms", "60")
+    source = cluster("east", topic("orders"), configs={"orders": [closed, retention]})
+    copy = cluster("west", topic("east.orders"), configs={"east.orders": [usual]})
+    assert plan_topics(source, copy, flow_settings()).config_changes == {
+        "east.orders": ConfigChange({"retention.ms": "60"})
+    }
+    (created,) = plan_topics(source, cluster("west"), flow_settings()).creates
+    assert created.configs == {"retention.ms": "60"}
+
+    closed_copy = cluster("west", topic("east.orders"), configs={"east.orders": [closed, retention]})
+    for value in (usual, entry("max.message.bytes", "50")):
+        source = cluster("east", topic("orders"), configs={"orders": [value, retention]})
+        for defaults in ("target", "source"):
+            settings = flow_settings(f"east->west.use.defaults.from = {defaults}")
+            assert plan_topics(source, closed_copy, settings).is_empty
+
+
 def test_a_setting_that_falls_back_to_the_sources_broker_file_leaves_the_copys_own_alone() -> None:
     """TCS-06."""
     source = cluster("east", topic("orders"), configs={"orders": [entry("retention.ms", "1", "STATIC_BROKER_CONFIG")]})
