@@ -493,8 +493,9 @@ def _behind_pauses(flow: Flow, partitions: Iterable[PartitionStatus]) -> tuple[s
         return ()
     count = sum(each.lag_records or 0 for each in behind)
     message = (
-        f"{counted(count, 'offset')} of {counted(len(behind), 'paused partition')} not copied from {flow.source}; "
-        f"who still writes there: mirror fence FILE --cluster {flow.source} --watch SECONDS"
+        f"{counted(count, 'offset')} of {counted(len(behind), 'paused partition')} on {flow.source} beyond what is "
+        "copied of them, written there or copied there by another flow; who writes there: "
+        f"mirror fence FILE --cluster {flow.source} --watch SECONDS"
     )
     return (message,)
 

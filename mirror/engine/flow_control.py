@@ -36,7 +36,7 @@ from mirror.engine.copied_back import CopiedBack
 from mirror.engine.copy_counters import CopyCounters
 from mirror.engine.earlier_runs import has_run_before, has_shared_copies
 from mirror.engine.flow_messages import used_meanwhile
-from mirror.engine.flow_pauses import look_at_resumed
+from mirror.engine.flow_pauses import look_at_resumed, unless_cut
 from mirror.engine.flow_producers import FlowProducers, TakenProducers
 from mirror.engine.flow_runtime import REFUSED_SECONDS, FlowRuntime
 from mirror.engine.foreign_writers import ForeignWriters
@@ -279,8 +279,8 @@ class FlowControl:
             ticks.append((REPORT_SECONDS, foreign_writers.tick))
             if settings.sync_topic_configs:
                 configs = TopicConfigsTick(source, target, settings)
-                ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
-            ticks += access_ticks(settings, source, target, log, writer)
+                ticks.append((settings.sync_topic_configs_interval_seconds, unless_cut(self._runtime, configs)))
+            ticks += access_ticks(self._runtime, settings, source, target, log, writer)
             ticks += self._group_ticks(settings, source, log, writer, record, thirds, flows)
             ticking.until(stop, ticks, is_outdated)
             if not stop.is_set():

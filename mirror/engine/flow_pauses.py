@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from mirror.control.flow_log import FlowLog
+from mirror.control.flow_tick import FlowTick
+from mirror.control.tick import TickReport
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.kafka.cluster import Cluster
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, paused_of
 
+LEFT_OUT = "the target's are left as they are while the flow is failed over"
 _BEING_COMPARED = "what lies on the target is being compared with the source"
 _NOT_TAKEN_OVER = "it is to be taken over from Java MirrorMaker"
 _NOT_BEGUN = "it is not on record yet where its copy is to begin (auto.offset.reset = latest)"
@@ -74,6 +77,21 @@ def take_resumed(runtime: FlowRuntime, sources: Collection[TopicPartition], mm2:
                 runtime.handovers[source] = replace(runtime.handovers[source], clean=False)
         runtime.resumed -= set(sources)
         runtime.changed()
+
+
+def unless_cut(runtime: FlowRuntime, tick: FlowTick) -> Callable[[], TickReport]:
+    """Return what runs a tick, but not while the flow is failed over.
+
+    What topics and applications have on the target is for people to change by then: the source may come back with
+    what was changed there meanwhile, or with rights that were taken from its writers to keep them out.
+    """
+
+    def run() -> TickReport:
+        with runtime.lock:
+            is_cut = runtime.pauses.is_cut
+        return tick.left_out(LEFT_OUT) if is_cut else tick.tick()
+
+    return run
 
 
 def pause_report(runtime: FlowRuntime, engine: str) -> PauseReport | None:

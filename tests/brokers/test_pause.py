@@ -14,8 +14,9 @@ import pytest
 from mirror.config.resolving import load
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog
+from mirror.engine.flow_pauses import LEFT_OUT
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_model import NewTopic
+from mirror.kafka.cluster_model import ConfigChange, NewTopic
 from mirror.lab import faults
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import state_topic
@@ -382,4 +383,43 @@ def test_pauses_by_hand_are_as_before_when_the_cut_of_a_failover_is_taken_back(
     assert "nothing is copied until the failover is taken back" in str(part.problem)
     whole = resume(settings, flow, timeout_seconds=60)
     assert (whole.verdict, engines.status()["pauses"]) == (Verdict.PASS, [])
+    assert first.terminate(60)
+
+
+@pytest.mark.long
+def test_while_a_flow_is_failed_over_the_settings_of_its_copies_are_for_people_to_change(
+    engines: Engines, east: Cluster, west: Cluster
+) -> None:
+    """The source may come back with what was set there before, or meanwhile to keep writers out."""
+    copy = f"{engines.alias}.{engines.topic}"
+
+    def retention(cluster: Cluster, topic: str) -> str | None:
+        return {each.name: each.value for each in cluster.topic_configs([topic])[topic]}["retention.ms"]
+
+    def keeps(cluster: Cluster, topic: str, milliseconds: str) -> None:
+        (done,) = cluster.alter_configs({topic: ConfigChange({"retention.ms": milliseconds})})
+        assert done.problem is None
+
+    keeps(east, engines.topic, "3600000")
+    engines.settings = "sync.topic.configs.interval.seconds = 1\n"
+    first = engines.running["first"] = engines.start()
+    engines.send(400)
+    engines.await_all()
+    assert retention(west, copy) == "3600000"
+    settings, flow = flow_of(engines)
+    pausing = EnginePausing(settings, awaits_open_ends=False)
+    pausing.pause(flow.flow)
+    wait_until(
+        lambda: engines.status()["notes"],
+        "the engine to say so",
+        timeout_seconds=60,
+        until=lambda notes: f"topic configs {flow.flow}: {LEFT_OUT}" in notes,
+    )
+    keeps(west, copy, "7200000")
+    await_renewals(engines, 5)
+    assert retention(west, copy) == "7200000"
+    pausing.resume(flow.flow)
+    wait_until(
+        lambda: retention(west, copy), "its source's", timeout_seconds=60, until=lambda found: found == "3600000"
+    )
     assert first.terminate(60)

@@ -335,7 +335,7 @@ def test_what_lies_on_the_source_behind_a_pause_is_told(
     assert {each.topic: each.is_paused for each in found.partitions} == {"orders": True, "bills": False}
     assert found.is_pause_confirmed
     (note,) = [note for note in found.notes if "paused partition" in note]
-    assert note.startswith("2 offsets of 1 paused partition not copied from east")
+    assert note.startswith("2 offsets of 1 paused partition on east beyond what is copied")
     assert found.as_json()["pauses"] == [
         {"topics": "orders", "paused": True, "by": "ann", "since": "1970-01-01T00:00:00Z"}
     ]

@@ -113,12 +113,12 @@ def test_what_closes_a_topic_to_be_made_anew_is_neither_copied_to_the_other_side
     (created,) = plan_topics(source, cluster("west"), flow_settings()).creates
     assert created.configs == {"retention.ms": "60"}
 
-    closed_copy = cluster("west", topic("east.orders"), configs={"east.orders": [closed, retention]})
+    closed_copy = cluster("west", topic("east.orders"), configs={"east.orders": [closed, entry("retention.ms", "7")]})
     for value in (usual, entry("max.message.bytes", "50")):
         source = cluster("east", topic("orders"), configs={"orders": [value, retention]})
         for defaults in ("target", "source"):
-            settings = flow_settings(f"east->west.use.defaults.from = {defaults}")
-            assert plan_topics(source, closed_copy, settings).is_empty
+            changes = plan_topics(source, closed_copy, flow_settings(f"east->west.use.defaults.from = {defaults}"))
+            assert changes.config_changes == {"east.orders": ConfigChange({"retention.ms": "60"})}
 
 
 def test_a_setting_that_falls_back_to_the_sources_broker_file_leaves_the_copys_own_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,11 +11,13 @@ from typing import Any, cast
 import pytest
 
 from mirror.config.resolving import load
+from mirror.control.flow_tick import FlowTick
+from mirror.control.tick import TickReport
 from mirror.copier.work import Handover
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.flow_messages import reasons
-from mirror.engine.flow_pauses import pause_report, take_pauses, take_resumed
+from mirror.engine.flow_pauses import LEFT_OUT, pause_report, take_pauses, take_resumed, unless_cut
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
@@ -23,6 +26,7 @@ from mirror.engine.run import Engine
 from mirror.engine.ticking import Ticking
 from mirror.engine.written_over import write_again
 from mirror.kafka.batch import Producer
+from mirror.kafka.cluster import Cluster
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Mm2Trace
@@ -96,6 +100,27 @@ def test_what_is_paused_is_not_planned_but_to_find_out_how_far_it_is_copied(
     assert planned(engine) == {"orders": False}
     take_resumed(runtime, {BILLS}, Mm2Traces())
     assert planned(engine) == {"orders": False, "bills": False}
+
+
+def test_ticks_that_change_what_the_target_has_are_left_out_while_the_flow_is_failed_over(
+    engine: Engine, runtime: FlowRuntime
+) -> None:
+    rounds: list[int] = []
+
+    class Tick(FlowTick):
+        about = "topic configs"
+
+        def _round(self, at_ms: int) -> tuple[int, Sequence[str]]:
+            rounds.append(at_ms)
+            return 1, ()
+
+    ends = cast(Cluster, None), cast(Cluster, None)
+    tick = unless_cut(runtime, Tick(*ends, runtime.settings, lambda: 7))
+    take_pauses(runtime, Pauses((ALL,)))
+    assert tick() == TickReport("topic configs east->west", 7, 1)
+    take_pauses(runtime, Pauses((ALL,), cut=replace(ALL, is_cut=True)))
+    assert tick() == TickReport("topic configs east->west", 7, 0, notes=(LEFT_OUT,))
+    assert rounds == [7]
 
 
 def test_a_pause_is_said_to_hold_once_the_epoch_that_was_planned_before_it_is_over(
