@@ -29,10 +29,6 @@ class FlowTick:
         """Run one round."""
         return run_tick(f"{self.about} {self._settings.flow}", self._clock, self._round)
 
-    def left_out(self, note: str) -> TickReport:
-        """Report that a round is left out, and why."""
-        return TickReport(f"{self.about} {self._settings.flow}", self._clock(), 0, notes=(note,))
-
     def _round(self, at_ms: int) -> tuple[int, Sequence[str]]:
         """Return how many items were changed, and what went wrong with others."""
         raise NotImplementedError

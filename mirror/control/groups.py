@@ -226,6 +226,8 @@ class GroupOffsetsTick:
     ``decisions`` are those of the last round that got so far.
     """
 
+    about = "group offsets"
+
     def __init__(
         self,
         settings: FlowSettings,
@@ -249,7 +251,7 @@ class GroupOffsetsTick:
 
     def tick(self) -> TickReport:
         """Run one round; groups that cannot be read are problems and left alone until the next round."""
-        return run_tick(f"group offsets {self._settings.flow}", self._clock, self._round)
+        return run_tick(f"{self.about} {self._settings.flow}", self._clock, self._round)
 
     def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
         checkpoints = [each for each in self._checkpoints() if self._settings.group_filter.matches(each.group)]

@@ -338,7 +338,7 @@ class FlowControl:
                 # What was handed over goes out while the others are asked for: nothing is waited for in between.
                 before_writing=self._lease.require_now,
             )
-            ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
+            ticks.append((settings.sync_group_offsets_interval_seconds, unless_cut(self._runtime, groups)))
         return ticks
 
     def recorder(self, writer: LogWriter) -> Recorder:

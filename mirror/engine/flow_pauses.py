@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from mirror.control.flow_log import FlowLog
 from mirror.control.flow_tick import FlowTick
-from mirror.control.tick import TickReport
+from mirror.control.groups import GroupOffsetsTick
+from mirror.control.tick import Clock, TickReport, now_ms
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.kafka.cluster import Cluster
@@ -79,17 +80,22 @@ def take_resumed(runtime: FlowRuntime, sources: Collection[TopicPartition], mm2:
         runtime.changed()
 
 
-def unless_cut(runtime: FlowRuntime, tick: FlowTick) -> Callable[[], TickReport]:
+def unless_cut(
+    runtime: FlowRuntime, tick: FlowTick | GroupOffsetsTick, clock: Clock = now_ms
+) -> Callable[[], TickReport]:
     """Return what runs a tick, but not while the flow is failed over.
 
-    What topics and applications have on the target is for people to change by then: the source may come back with
-    what was changed there meanwhile, or with rights that were taken from its writers to keep them out.
+    What topics, applications and groups have on the target is theirs by then: the source may come back with what was
+    changed there meanwhile, with rights that were taken from its writers to keep them out, or with groups that somebody
+    has set to the end, or that a forgotten consumer has read on.
     """
 
     def run() -> TickReport:
         with runtime.lock:
             is_cut = runtime.pauses.is_cut
-        return tick.left_out(LEFT_OUT) if is_cut else tick.tick()
+        if is_cut:
+            return TickReport(f"{tick.about} {runtime.settings.flow}", clock(), 0, notes=(LEFT_OUT,))
+        return tick.tick()
 
     return run
 

@@ -26,6 +26,7 @@ from mirror.recovery.pause import Paused, Resumed, pause, resume
 from mirror.waiting import wait_until
 from tests.brokers.command import in_process
 from tests.brokers.engines import PARTITIONS, Engines
+from tests.brokers.same_offsets_both_ways import commit, committed
 from tests.spark.small import small_spark
 
 
@@ -387,10 +388,12 @@ def test_pauses_by_hand_are_as_before_when_the_cut_of_a_failover_is_taken_back(
 
 
 @pytest.mark.long
-def test_while_a_flow_is_failed_over_the_settings_of_its_copies_are_for_people_to_change(
+def test_while_a_flow_is_failed_over_groups_on_its_target_and_settings_of_its_copies_are_left_as_they_are(
     engines: Engines, east: Cluster, west: Cluster
 ) -> None:
-    """The source may come back with what was set there before, or meanwhile to keep writers out."""
+    """The source may come back with other settings, and with groups that somebody has set to the end."""
+    group = f"{engines.topic}-nightly"
+    original = TopicPartition(engines.topic, 0)
     copy = f"{engines.alias}.{engines.topic}"
 
     def retention(cluster: Cluster, topic: str) -> str | None:
@@ -401,10 +404,22 @@ def test_while_a_flow_is_failed_over_the_settings_of_its_copies_are_for_people_t
         assert done.problem is None
 
     keeps(east, engines.topic, "3600000")
-    engines.settings = "sync.topic.configs.interval.seconds = 1\n"
+    keys = ("sync.topic.configs", "emit.checkpoints", "sync.group.offsets", "refresh.groups")
+    engines.settings = "sync.group.offsets.enabled = true\n" + "".join(f"{key}.interval.seconds = 1\n" for key in keys)
     first = engines.running["first"] = engines.start()
     engines.send(400)
     engines.await_all()
+    commit(engines.source, group, original, 10)
+
+    def await_place(of_group: int) -> None:
+        wait_until(
+            lambda: committed(engines.target, group, TopicPartition(copy, 0)),
+            "the group on the target",
+            timeout_seconds=60,
+            until=lambda at: at == of_group,
+        )
+
+    await_place(10)
     assert retention(west, copy) == "3600000"
     settings, flow = flow_of(engines)
     pausing = EnginePausing(settings, awaits_open_ends=False)
@@ -413,13 +428,18 @@ def test_while_a_flow_is_failed_over_the_settings_of_its_copies_are_for_people_t
         lambda: engines.status()["notes"],
         "the engine to say so",
         timeout_seconds=60,
-        until=lambda notes: f"topic configs {flow.flow}: {LEFT_OUT}" in notes,
+        until=lambda notes: (
+            {f"{each} {flow.flow}: {LEFT_OUT}" for each in ("topic configs", "group offsets")} <= {*notes}
+        ),
     )
     keeps(west, copy, "7200000")
+    commit(engines.source, group, original, 100)
     await_renewals(engines, 5)
     assert retention(west, copy) == "7200000"
+    assert committed(engines.target, group, TopicPartition(copy, 0)) == 10
     pausing.resume(flow.flow)
     wait_until(
         lambda: retention(west, copy), "its source's", timeout_seconds=60, until=lambda found: found == "3600000"
     )
+    await_place(100)
     assert first.terminate(60)

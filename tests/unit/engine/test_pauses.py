@@ -115,7 +115,7 @@ def test_ticks_that_change_what_the_target_has_are_left_out_while_the_flow_is_fa
             return 1, ()
 
     ends = cast(Cluster, None), cast(Cluster, None)
-    tick = unless_cut(runtime, Tick(*ends, runtime.settings, lambda: 7))
+    tick = unless_cut(runtime, Tick(*ends, runtime.settings, lambda: 7), lambda: 7)
     take_pauses(runtime, Pauses((ALL,)))
     assert tick() == TickReport("topic configs east->west", 7, 1)
     take_pauses(runtime, Pauses((ALL,), cut=replace(ALL, is_cut=True)))
