@@ -12,6 +12,7 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.metadata import metadata_request
 from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
 from tests.brokers.copying import Copying
 
 
@@ -42,6 +43,8 @@ def copy_to_the_second_and_third(copying: Copying, client: dict[str, str], uniqu
     copy, state, offsets = unique("copy"), unique("state"), unique("offsets")
     # Kept until the answers are there: a client that is collected ends its requests.
     admin = AdminClient(client)
+    # One that was killed by the test before, and is being started, would lead nothing that is created by now.
+    wait_until(lambda: len(admin.list_topics(timeout=20).brokers) == 3, "all brokers", timeout_seconds=60)
     created = admin.create_topics(
         [
             AssignedTopic(copy, 1, replica_assignment=[[2, 3]], config=config),

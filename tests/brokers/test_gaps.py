@@ -408,11 +408,20 @@ def test_a_leader_of_another_epoch_than_was_told_is_asked_again(
 
 
 @pytest.fixture(scope="module")
-def north(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabCluster]:
-    """Three brokers of this module's own, to be killed: whichever one is away, the others can elect."""
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabCluster]:
+    """Brokers of this module's own, to be killed: whichever one is away, the others can elect."""
     directory = tmp_path_factory.mktemp("north")
     yield clusters.up(directory, ["north"], brokers=3, owner_pid=os.getpid()).clusters["north"]
     clusters.down(directory, discard_data=True)
+
+
+@pytest.fixture
+def north(three_brokers: clusters.LabCluster) -> Iterator[clusters.LabCluster]:
+    """Whichever of them a test has killed are started again behind it."""
+    yield three_brokers
+    for broker in three_brokers.brokers:
+        if not broker.is_alive():
+            broker.start()
 
 
 @pytest.mark.soak
@@ -512,16 +521,13 @@ def test_copies_that_an_unclean_election_on_the_target_replaced_are_a_gap_to_the
     second.kill()
     third.start()
     wait_until(lambda: led_by(client, target, 3, 1), "the other leader", timeout_seconds=60)
-    try:
-        if not is_running:
-            forget_all()
-            copying.from_the_target()
-        write(copying.flow.source_client, source, range(150, 160))
-        assert "ended at offset 100, before the position 150 recorded for it" in until_stopped(copying, source)
-        gap = gap_of(copying)
-        assert (gap.start, gap.end, gap.downstream, gap.kind) == (100, 150, 100, GapKind.TARGET_LOST)
-        acknowledge(copying, gap)
-        copying.until_caught_up()
-        assert values(copying, source) == [*range(160)]
-    finally:
-        second.start()
+    if not is_running:
+        forget_all()
+        copying.from_the_target()
+    write(copying.flow.source_client, source, range(150, 160))
+    assert "ended at offset 100, before the position 150 recorded for it" in until_stopped(copying, source)
+    gap = gap_of(copying)
+    assert (gap.start, gap.end, gap.downstream, gap.kind) == (100, 150, 100, GapKind.TARGET_LOST)
+    acknowledge(copying, gap)
+    copying.until_caught_up()
+    assert values(copying, source) == [*range(160)]
