@@ -85,6 +85,14 @@ class FlowLog:
             }
         return self.state
 
+    def observe(self) -> FlowState:
+        """Take in what is new, and return the state with what the leader and people have said behind that.
+
+        A transaction that is open, for as long as its interval or because it cannot be ended, hides all behind its
+        start from who reads what is committed: also that the engine runs. The exceptions are those of :meth:`poll`.
+        """
+        return self.poll().with_beyond((each.key, each.value, term_of(each.headers)) for each in self._tail.beyond())
+
     def exists(self) -> bool:
         """Ask the cluster whether it has the topic.
 

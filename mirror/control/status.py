@@ -257,7 +257,7 @@ class FlowObserver:
         if self._log is None:
             flow = self._settings.flow
             self._log = FlowLog(self._target_settings.client, state_topic(flow.source), alias=flow.target)
-        return self._log.poll()
+        return self._log.observe()
 
     def _source_problem(self) -> tuple[str, ...]:
         """Say why the source does not answer, if it does not."""

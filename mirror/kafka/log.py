@@ -474,6 +474,25 @@ class LogTail:
         self._read_at, self.has_begun_anew = began, is_late and self.loss is None
         return found
 
+    def beyond(self) -> list[Record]:
+        """Return what lies behind what :meth:`poll` has returned: in open transactions, or behind their start.
+
+        Nothing counts as read by it.
+
+        Raises
+        ------
+        KafkaProblem
+            if that cannot be read.
+        """
+        ends = self._channel.offsets(self._partitions, LATEST, View.VISIBLE)
+        return [
+            record
+            for partition, reader in self._readers.items()
+            for content, _ in read_batches(self._channel, partition, reader.position, ends[partition])
+            for record in batch.records(content)
+            if record.offset >= reader.position
+        ]
+
     def position(self, partition: int = 0) -> int:
         """Return the offset up to which a partition was read, 0 before the first poll."""
         reader = self._readers.get(TopicPartition(self._topic, partition))

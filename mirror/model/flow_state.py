@@ -12,6 +12,7 @@ known. Whatever must not be done without gets a higher version. What a version d
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -30,7 +31,14 @@ from mirror.model.partition import TopicPartition
 from mirror.model.pause import CUT, PauseReport, Pauses, PauseWish
 from mirror.model.placement import Placement
 from mirror.model.position import INCARNATION_KEY, NextBatch, Position
-from mirror.model.state_record import FIRST_COUNTS, OF_THE_LEADER, POSITION_KEY, StateRecord, compact_json
+from mirror.model.state_record import (
+    FIRST_COUNTS,
+    OF_THE_LEADER,
+    OUTSIDE_TRANSACTIONS,
+    POSITION_KEY,
+    StateRecord,
+    compact_json,
+)
 from mirror.model.state_values import (
     NOT_KNOWN,
     PAUSE_KEY,
@@ -378,6 +386,25 @@ class FlowState:
                 _keep(self.quotas, _quota_key(entity, limit), content["value"])
             case _:
                 raise ValueError("this program knows no such kind of record")
+
+    def with_beyond(self, records: Iterable[tuple[bytes | None, bytes | None, int | None]]) -> FlowState:
+        """Return the state with what was written outside of transactions behind the start of one that is open.
+
+        ``records`` are what lies there: keys, values and terms, in the order of the log.
+        """
+        beyond = [each for each in records if each[0] is not None and each[0].startswith(OUTSIDE_TRANSACTIONS)]
+        if not beyond:
+            return self
+        found = replace(
+            self,
+            standbys=dict(self.standbys),
+            failovers=dict(self.failovers),
+            not_understood=dict(self.not_understood),
+            overwritten=set(self.overwritten),
+        )
+        for key, value, term in beyond:
+            found.apply(key, value, term)
+        return found
 
     @property
     def pauses(self) -> Pauses:

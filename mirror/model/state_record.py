@@ -41,6 +41,10 @@ OF_THE_LEADER = (
 )
 
 
+# What no engine and no command writes in a transaction: it counts as soon as it is written, whatever is open before it.
+OUTSIDE_TRANSACTIONS = (b'["claim"]', b'["standby",', b'["run"]', b'["pause"', b'["paused"]', b'["failover",')
+
+
 # Of these the first record counts, whoever wrote it.
 FIRST_COUNTS = (POSITION_KEY, _TRANSACTIONAL_ID, PLACEMENT_KEY)
 

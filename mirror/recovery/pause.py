@@ -445,11 +445,15 @@ class _Waiting:
         return None if is_here else _leader(state)
 
     def _silence(self, state: FlowState) -> str:
+        if not self._is_read:
+            topic = state_topic(self._flow.flow.source)
+            return (
+                f"the wish lies behind a transaction in {topic} on {self._flow.flow.target} that has not ended: what "
+                "an engine has answered is not known; mirror status shows what keeps it from ending that"
+            )
         leader = self._leader(state)
         if leader is not None:
             return f"{leader}, which leads the flow, has not confirmed it; earlier versions know nothing of pauses"
-        if not self._is_read:
-            return "the wish lies behind a transaction that has not ended"
         return "no engine leads the flow, and something that one has sent before may still arrive"
 
     def close(self) -> None:

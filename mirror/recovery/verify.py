@@ -293,7 +293,7 @@ def plan_pairs(
         view = View.STABLE if state.transactional_ids else View.VISIBLE
         seen_to = target.offsets(copied.values(), LATEST)
         looked_to = target.offsets(copied.values(), LATEST, view)
-        state, liveness = LivenessWatch().look(log.poll)
+        state, liveness = LivenessWatch().look(log.observe)
         is_running = is_engine_running(state.run, liveness)
         if not is_running:
             left_out += undecided(settings, looked_to, seen_to)

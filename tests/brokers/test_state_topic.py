@@ -9,11 +9,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 from mirror.clock import steady_seconds
 from mirror.config.settings import ClusterSettings
+from mirror.control.flow_log import FlowLog
 from mirror.control.status import FlowObserver
+from mirror.control.tick import now_ms
 from mirror.kafka import log
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
@@ -23,7 +26,9 @@ from mirror.lab.clusters import Lab
 from mirror.lab.processes import ManagedProcess
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.state_record import state_topic
+from mirror.model.state_values import RunReport
 from mirror.waiting import wait_until
 from tests.brokers.command import address, status_of
 from tests.brokers.command import write as write_file
@@ -63,6 +68,45 @@ def test_records_of_a_newer_version_are_counted_and_stop_only_the_partition_that
     copying.pairs.pop(source)
     copying.until_caught_up([other])
     assert_copied(copying)
+
+
+def test_what_the_leader_says_is_seen_behind_a_transaction_that_is_open_and_what_is_copied_is_not(
+    settings_of: Callable[[str], ClusterSettings], west: Cluster, unique: Unique
+) -> None:
+    """An engine that cannot end its transaction runs, and says why: it is not a dead one whose report is old."""
+    alias = unique("shop").replace("-", "")
+    (settings,) = flows_of(f"{alias}->west")
+    topic = TopicPartition(state_topic(alias), 0)
+    west.create_topics([NewTopic(topic.topic, 1, 1, {"cleanup.policy": "compact"})])
+    client, source = dict(settings_of("west").client), TopicPartition("orders", 0)
+    wait_until(lambda: can_tell(client, [topic]), "the topic", timeout_seconds=60)
+    now = now_ms()
+    before = RunReport("RUNNING", (), now - 60_000)
+    cannot_end = RunReport("DEGRADED", ("the transaction of engine-1 is not committed: RequestTimedOut",), now)
+    recorded = Position(9, 9, 0, complete=True)
+    producer = confluent_kafka.Producer({**client, "transactional.id": alias})
+    producer.init_transactions()
+    with (
+        closing(LogWriter(client)) as writer,
+        closing(FlowLog(client, topic.topic, alias="west")) as log,
+        closing(FlowObserver(settings, settings_of("east"), settings_of("west"))) as observer,
+    ):
+        writer.append(*topic, [(*before.record(), (), now)])
+        producer.begin_transaction()
+        key, value = recorded.record(source)
+        producer.produce(topic.topic, value, key, 0)
+        assert producer.flush(60) == 0
+        writer.append(*topic, [(*cannot_end.record(), (), now)])
+        assert (log.poll().run, log.position) == (before, 1)
+        seen = log.observe()
+        assert (seen.run, seen.positions) == (cannot_end, {})
+        assert (log.poll().run, log.position) == (before, 1), "it counts when it is committed"
+        found = observer.look()
+        assert found.state == "DEGRADED"
+        assert "the transaction of engine-1 is not committed: RequestTimedOut" in found.reasons
+        producer.commit_transaction()
+        state = wait_until(log.observe, "the end of it", timeout_seconds=60, until=lambda each: bool(each.positions))
+        assert (state.run, state.positions) == (cannot_end, {source: recorded})
 
 
 def folded(client: dict[str, str], topic: str) -> FlowState:

@@ -265,7 +265,7 @@ class HalfLed:
             run=RunReport("DEGRADED", ("orders-1: west: east.orders-1 has no leader",), int(time.time() * 1000)),
         )
 
-    def poll(self) -> FlowState:
+    def observe(self) -> FlowState:
         return self._state
 
     def leaderless(self, copies: Iterable[TopicPartition]) -> frozenset[TopicPartition]:

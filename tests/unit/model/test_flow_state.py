@@ -43,6 +43,31 @@ from mirror.model.state_values import (
 from mirror.model.translation import Exact, TooOld
 from tests.unit.model.state_records import KINDS, ORDERS
 
+
+def test_behind_an_open_transaction_counts_what_is_written_outside_of_any_and_by_the_leader() -> None:
+    """Positions in it may be aborted, and positions behind it come when it ends: neither is known before."""
+    state = FlowState()
+    before, after = RunReport("RUNNING", (), 1), RunReport("DEGRADED", ("slow",), 2)
+    state.apply(*before.record(), 1)
+    state.apply(*claim_record(Claim("me", 1)))
+    position = Position(9, 9, 0, complete=True).record(ORDERS)
+    late = RunReport("RUNNING", (), 3)
+    seen = state.with_beyond(
+        [
+            (*position, 1),
+            (None, b"{}", None),
+            (*claim_record(Claim("other", 2)), None),
+            (*after.record(), 2),
+            (*late.record(), 1),
+        ]
+    )
+    assert seen.claim is not None
+    assert (seen.run, seen.claim.engine, seen.positions) == (after, "other", {}), "one that leads no more is late"
+    assert state.claim is not None
+    assert (state.run, state.claim.engine, state.overwritten) == (before, "me", set()), "it is as it was"
+    assert state.with_beyond([(*position, 1)]) is state
+
+
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
 offsets = st.integers(0, 2**63 - 1)
 epochs = st.lists(st.builds(EpochEnd, st.integers(-1, 2**31 - 1), offsets), max_size=3).map(tuple)

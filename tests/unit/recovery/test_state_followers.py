@@ -38,6 +38,9 @@ class Log:
             raise Log.problems.pop(0)
         return self.state
 
+    def observe(self) -> FlowState:
+        return self.state
+
     def close(self) -> None:
         self.is_closed = True
 

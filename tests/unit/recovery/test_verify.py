@@ -83,7 +83,9 @@ def test_a_copy_in_transactions_is_looked_at_up_to_the_first_that_is_open(
             asked.append(seen_as)
         return {}
 
-    monkeypatch.setattr(verify, "FlowLog", lambda *_, **__: SimpleNamespace(poll=poll, close=lambda: None))
+    monkeypatch.setattr(
+        verify, "FlowLog", lambda *_, **__: SimpleNamespace(poll=poll, observe=poll, close=lambda: None)
+    )
     monkeypatch.setattr(verify, "Channel", lambda *_: SimpleNamespace(offsets=offsets, close=lambda: None))
     monkeypatch.setattr(verify, "_chosen", lambda *_: ({ORDERS: COPY}, {ORDERS: 0}, []))
     monkeypatch.setattr(
@@ -163,6 +165,8 @@ def once_recorded(
         def poll(self) -> FlowState:
             self.state = next(polled, after)
             return self.state
+
+        observe = poll
 
         def offset_map(self, source: TopicPartition) -> OffsetMap | None:
             return self.state.offset_map(source)
