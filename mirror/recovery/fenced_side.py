@@ -1,8 +1,9 @@
 """Who still writes to a cluster whose applications were moved away: the sentinel of a failover, as a look of a second.
 
-It rests on what is on record on the target alone, so that it works wherever nobody runs: what the old cluster has that
-bears a time behind the cut was written after it, and what grows while it is looked at is being written. Brokers tell
-producer ids, epochs and transactional ids; of no producer they tell its client id or address.
+It rests on what is on record on the target alone, so that it works wherever nobody runs. What lies behind what was
+copied by a planned failover was written after it; of another one that is what bears a time behind the cut. What grows
+while it is looked at is being written. Brokers tell producer ids, epochs and transactional ids; of no producer they
+tell its client id or address.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.flow_status import FlowStatus
 from mirror.control.gaps import iso_time
+from mirror.control.tick import now_ms
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.batch import Header
 from mirror.kafka.channel import LATEST, Channel
 from mirror.kafka.log import LogReader
@@ -97,6 +100,10 @@ class FencedSide:
     ----------
     since_ms
         when the flow was cut, in ms since the epoch.
+    is_cut
+        whether it still is: otherwise it is copied again.
+    ahead_seconds
+        by how much that is ahead of this machine's clock; what was written meanwhile bears no later time.
     written
         the partitions that were written to after that.
     unknown
@@ -111,6 +118,8 @@ class FencedSide:
     written: tuple[WrittenBehind, ...] = ()
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
     problem: str | None = None
+    is_cut: bool = True
+    ahead_seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """Return the form of ``mirror status --json``."""
@@ -129,9 +138,9 @@ class FencedSide:
 
     def reasons(self) -> tuple[str, ...]:
         """Return, for people, who writes where nobody should."""
+        copies = ", and nobody copies it" if self.is_cut else ""
         return tuple(
-            f"somebody writes to {self.flow.source}, which was failed over ({iso_time(self.since_ms)}), and nobody "
-            f"copies it: {each}"
+            f"somebody writes to {self.flow.source}, which was failed over ({iso_time(self.since_ms)}){copies}: {each}"
             for each in self.written
         )
 
@@ -148,9 +157,21 @@ class FencedSide:
             messages.append(
                 f"deny it: mirror fence FILE --cluster {source}; the logs of its brokers tell the clients' addresses"
             )
+        since = f"since it was failed over ({iso_time(self.since_ms)})"
+        if self.ahead_seconds and not self.is_told_by_offsets:
+            messages.append(
+                f"whether somebody has written to {source} {since} is not known: that is {self.ahead_seconds:.0f} s "
+                "ahead of this machine's clock"
+            )
         if not messages:
-            messages.append(f"nobody was seen writing to {source} since it was failed over ({iso_time(self.since_ms)})")
+            how = "" if self.is_told_by_offsets else ", by the times of its records"
+            messages.append(f"nobody was seen writing to {source} {since}{how}")
         return tuple(messages)
+
+    @property
+    def is_told_by_offsets(self) -> bool:
+        """Whether all that was there at the cut is copied, so that whatever else is there came later."""
+        return self.is_cut and self.entry.mode == "planned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +259,8 @@ def look_at_fenced_side(
         return None
     entry, since_ms = watched
     flow = chosen.flow
-    side = FencedSide(flow, entry, since_ms)
+    ahead_seconds = max(0.0, (since_ms - now_ms()) / 1000)
+    side = FencedSide(flow, entry, since_ms, is_cut=status.pauses.is_cut, ahead_seconds=ahead_seconds)
     copied = {
         TopicPartition(each.topic, each.partition): each.upstream_next
         for each in status.partitions
@@ -251,7 +273,12 @@ def look_at_fenced_side(
         with closing(Channel(flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
             # Asked once the cluster answers, since that takes longer to give up.
             own = partial(_own_writers, settings, flow.source)
-            seen = look_at_logs(channel, copied, since_ms, own, seconds=seconds, monotonic=monotonic)
+            seen = look_at_logs(
+                *(channel, copied if side.is_cut else dict.fromkeys(copied, 0), since_ms, own),
+                by_offsets=side.is_told_by_offsets,
+                seconds=seconds,
+                monotonic=monotonic,
+            )
     except KafkaProblem as problem:
         return replace(side, problem=str(problem))
     return replace(side, written=written_behind(seen), unknown=seen.unknown)
@@ -277,10 +304,13 @@ def look_at_logs(
     since_ms: int,
     own_writers: Callable[[], set[int]],
     *,
+    by_offsets: bool = False,
     seconds: float,
     monotonic: Callable[[], float],
 ) -> Seen:
     """Look what was written behind the cut to partitions, of which so much was copied.
+
+    ``by_offsets``: whether that is all there was, so that what lies behind it came later, whatever its times say.
 
     Read are the headers of what bears a later time or came while it was looked at: markers are no records, and under
     unchanged names the flow back writes there too (``own_writers`` are the producer ids of mirrors).
@@ -292,7 +322,7 @@ def look_at_logs(
     """
     partitions = list(copied)
     before = channel.find_offsets(partitions, LATEST)
-    behind = channel.find_offsets(partitions, since_ms)
+    behind = PartitionAnswers[int]() if by_offsets else channel.find_offsets(partitions, since_ms)
     began = monotonic()
     with suppress(WaitTimeout):
         wait_until(
@@ -302,6 +332,8 @@ def look_at_logs(
     unknown = {each: str(why) for each, why in (before.problems | behind.problems | ends.problems).items()}
     # A time may be ahead of the clock: what was copied was written before the cut.
     starts = {each: max(offset, copied[each]) for each, offset in behind.items() if offset >= 0}
+    starts |= copied if by_offsets else {}
+    from_ms = None if by_offsets else since_ms
     ranges = {}
     for each, end in sorted(ends.items()):
         was = before.get(each, end)
@@ -319,7 +351,7 @@ def look_at_logs(
     for each, (start, was, end) in ranges.items():
         who = {one.producer_id for one in writers if one.partition == each}
         try:
-            late, growth = reading.first(each, start, was, since_ms), reading.first(each, was, end)
+            late, growth = reading.first(each, start, was, from_ms), reading.first(each, was, end)
         except RequestFailed as problem:
             if not who:
                 unknown[each] = str(problem)

@@ -95,12 +95,50 @@ CUT_MS, MIRROR = 5_000, 77
 def look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FencedSide]:
     """Look at logs of which so much was copied before the cut, where mirrors write with these producer ids."""
 
-    def looked(logs: Logs, copied: Mapping[TopicPartition, int], own: Collection[int] = ()) -> FencedSide:
+    def looked(
+        logs: Logs, copied: Mapping[TopicPartition, int], own: Collection[int] = (), *, by_offsets: bool = False
+    ) -> FencedSide:
         logs.serve(monkeypatch)
-        seen = look_at_logs(cast(Channel, logs), copied, CUT_MS, lambda: set(own), seconds=0.0, monotonic=lambda: 0.0)
+        seen = look_at_logs(
+            *(cast(Channel, logs), copied, CUT_MS, lambda: set(own)),
+            by_offsets=by_offsets,
+            seconds=0.0,
+            monotonic=lambda: 0.0,
+        )
         return FencedSide(FLOW, DONE, CUT_MS, written_behind(seen), seen.unknown)
 
     return looked
+
+
+def test_behind_what_a_planned_failover_has_copied_all_came_later_whatever_its_times_say(
+    look: Callable[..., FencedSide],
+) -> None:
+    """Producers give times of their own, and who failed over had a clock that was ahead."""
+    came_back = batches(10, 5, from_ms=1, producer_id=MIRROR)
+    logs = Logs({ORDERS: (*batches(0, 10, from_ms=1), *came_back, Batch(15, 2), Batch(16, 2, is_control=True))})
+    assert look(logs, {ORDERS: 10}, {MIRROR}).written == ()
+    (found,) = look(logs, {ORDERS: 10}, {MIRROR}, by_offsets=True).written
+    assert (found.start, found.end, found.is_growing) == (15, 17, False)
+    assert look(logs, {ORDERS: 16}, {MIRROR}, by_offsets=True).written == ()
+
+
+def test_of_a_cut_that_is_ahead_of_the_clock_it_is_not_known_by_times_who_has_written_since() -> None:
+    for mode, is_cut, is_known in (
+        ("planned", True, True),
+        ("planned", False, False),
+        ("cut-off", True, False),
+        ("unplanned", True, False),
+    ):
+        side = FencedSide(FLOW, replace(DONE, mode=mode), 5_000, is_cut=is_cut, ahead_seconds=600.0)
+        assert side.is_told_by_offsets == is_known
+        (note,) = side.notes()
+        assert ("is not known: that is 600 s ahead of this machine's clock" in note) != is_known
+        assert ("nobody was seen" in note) == is_known
+
+
+def test_what_is_copied_again_is_not_called_copied_by_nobody() -> None:
+    side = FencedSide(FLOW, DONE, 5_000, (WrittenBehind(ORDERS, 20, 30, True, (WRITER,)),), is_cut=False)
+    assert "nobody copies it" not in side.reasons()[0]
 
 
 def test_who_wrote_among_the_copies_that_came_back_is_seen_however_much_came_since(
