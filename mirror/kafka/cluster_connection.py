@@ -76,6 +76,10 @@ _UNCONNECTED = (
     client_errors.UnknownBrokerIdError,
     client_errors.KafkaConnectionError,
 )
+_OTHERS_ARE_ANSWERED = (
+    "its brokers answer other requests: has it an active controller (kafka-metadata-quorum.sh describe --status), and "
+    "all its brokers?"
+)
 _UNANSWERED = (*_UNCONNECTED, client_errors.KafkaTimeoutError, client_errors.RequestTimedOutError)
 
 
@@ -404,7 +408,7 @@ def _errors_of(settings: ClusterSettings, manager: Connections, doing: str) -> I
     except client_errors.AuthorizationError as error:
         raise AccessDenied(settings.alias, doing, str(error)) from error
     except _UNANSWERED as error:
-        reason = _why_unreachable(settings, manager) or f"{doing}: {in_words(error)}"
+        reason = _why_unreachable(settings, manager) or f"{doing}: {in_words(error)}; {_OTHERS_ARE_ANSWERED}"
         raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
     except client_errors.KafkaError as error:
         if is_refusal(error):

@@ -347,8 +347,11 @@ def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:
                     pass
                 except OSError as error:
                     return tls_problem(error)
-            elif (reason := _asked(plain, protocol)) is not None:
-                return reason
+            else:
+                try:
+                    return _asked(plain, protocol)
+                except TimeoutError:
+                    pass
     except (OSError, ValueError) as error:
         return in_words(error)
     return (
@@ -358,12 +361,15 @@ def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:
 
 
 def _asked(plain: socket.socket, protocol: str) -> str | None:
-    """Return what the answers to two requests, or their lack, say about a listener; None if it answers them."""
-    try:
-        plain.sendall(wire.ping_request(1))
-        head = plain.recv(4, socket.MSG_WAITALL)
-    except TimeoutError:
-        return None
+    """Return what the answers to two requests say about a listener; None if they are those of a broker.
+
+    Raises
+    ------
+    TimeoutError
+        if it does not answer in time.
+    """
+    plain.sendall(wire.ping_request(1))
+    head = plain.recv(4, socket.MSG_WAITALL)
     if head.startswith(_TLS_ALERT):
         over_tls = "SASL_SSL" if protocol.startswith("SASL") else "SSL"
         return f"this address speaks TLS; should security.protocol be {over_tls}?"
@@ -376,8 +382,6 @@ def _asked(plain: socket.socket, protocol: str) -> str | None:
     try:
         plain.sendall(struct.pack(">i", len(_METADATA_OF_NOTHING)) + _METADATA_OF_NOTHING)
         answer = plain.recv(4, socket.MSG_WAITALL)
-    except TimeoutError:
-        return None
     except ConnectionError:
         answer = b""
     if not answer:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from typing import TypeAlias
 
 from mirror.clock import steady_seconds
-from mirror.kafka import batch, topic_ids, wire
+from mirror.kafka import batch, codes, topic_ids, wire
 from mirror.kafka.aborted_transactions import AbortedTransactions
 from mirror.kafka.appending import Appender
 from mirror.kafka.batch import NO_PRODUCER, PLAIN, CorruptBatch, Header, Producer, Record, UnsupportedMagic
@@ -30,6 +30,10 @@ _LONGEST_STANDSTILL_SECONDS = 30.0
 # Topics are polled more often than that; only behind a longer pause it is asked for how long deletions are kept.
 _AWAY_SECONDS = 120.0
 _KEPT_SETTING = "delete.retention.ms"
+_WRONG_CLOCK = (
+    "this machine's clock is further from the cluster's than that takes (message.timestamp.after.max.ms, an hour by "
+    "default since Kafka 4.0): set it right"
+)
 
 
 # A record to append: key, value, headers, timestamp in ms.
@@ -367,7 +371,9 @@ class LogWriter:
         for content in side_batches(records):
             answer = self._appender.append(address, content)
             if answer.code:
-                what = f"{self._alias}: append to {address} {answer.message}".rstrip()
+                # The broker's words have times in them, so that the same would be news again and again.
+                message = _WRONG_CLOCK if answer.code == codes.INVALID_TIMESTAMP else answer.message
+                what = f"{self._alias}: append to {address} {message}".rstrip()
                 raise BrokerRefused(what, answer.code, "Write on the topic")
             first = answer.base_offset if first < 0 else first
         return first

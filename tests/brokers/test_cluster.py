@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import confluent_kafka
 import pytest
@@ -17,7 +17,7 @@ from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, broker_configs, offer
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, GroupDescription, GroupPosition, NewTopic
 from mirror.kafka.log import LogWriter
-from mirror.kafka.problems import ClusterUnreachable
+from mirror.kafka.problems import BrokerRefused, ClusterUnreachable
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import positions_of
@@ -248,9 +248,25 @@ def test_a_wrong_security_protocol_is_told_from_a_cluster_that_is_not_there(sett
 
 
 def append(settings: ClusterSettings, partition: TopicPartition, *timestamps: int) -> None:
-    writer = LogWriter(settings.client)
-    writer.append(partition.topic, partition.partition, [(b"k", b"v", (), timestamp) for timestamp in timestamps])
-    writer.close()
+    with closing(LogWriter(settings.client)) as writer:
+        writer.append(*partition, [(b"k", b"v", (), timestamp) for timestamp in timestamps])
+
+
+def test_a_clock_that_is_hours_ahead_is_told_in_words_that_stay_the_same(
+    east: Cluster, settings_of: SettingsOf, unique: Callable[[str], str]
+) -> None:
+    """An hour is what brokers take since Kafka 4.0; theirs have the time in them, and would be news each time."""
+    topic = TopicPartition(unique("t"), 0)
+    east.create_topics([NewTopic(topic.topic, 1, 1)])
+    append(settings_of("east"), topic, int(time.time() * 1000))
+    ahead_ms = int(time.time() * 1000) + 2 * 3_600_000
+    told = set()
+    for later in (0, 1_000):
+        with pytest.raises(BrokerRefused) as refused:
+            append(settings_of("east"), topic, ahead_ms + later)
+        told.add(str(refused.value))
+    (message,) = told
+    assert "this machine's clock is further from the cluster's than that takes" in message
 
 
 @contextmanager

@@ -6,16 +6,22 @@ import gc
 import logging
 import socket
 import ssl
+import struct
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import cast
 
 import kafka.errors
 import pytest
 
+from mirror.config.settings import ClusterSettings
 from mirror.kafka import connecting
+from mirror.kafka.cluster_connection import _errors_of
 from mirror.kafka.connecting import Connections, EventLoop, TlsFailed, diagnosed, explained, in_words, is_nobodys_name
+from mirror.kafka.problems import ClusterUnreachable
 from mirror.kafka.security import NoToken
 
 # Of the real time: a thread that does not get there.
@@ -81,6 +87,35 @@ def test_who_accepts_and_says_nothing_is_not_told_to_speak_something_else(
         told = diagnosed(server, {"security_protocol": "PLAINTEXT", **arguments})
     assert told is not None
     assert told.startswith("accepts connections but did not answer as a Kafka broker in time")
+
+
+def test_of_brokers_that_answer_and_not_this_request_it_is_not_said_that_they_are_none() -> None:
+    """What changes topics waits for the controller: without one nothing is wrong with network, TLS or login."""
+    with socket.create_server(("127.0.0.1", 0)) as broker:
+        host, port = broker.getsockname()
+        answering = threading.Thread(target=_answer_as_a_broker, args=(broker,))
+        answering.start()
+        settings = ClusterSettings("west", {"bootstrap.servers": f"{host}:{port}"})
+        asked = cast(Connections, SimpleNamespace(lacking=None))
+        with (
+            pytest.raises(ClusterUnreachable) as unanswered,
+            _errors_of(settings, asked, "sending CreateTopicsRequest"),
+        ):
+            raise kafka.errors.RequestTimedOutError("late")
+        answering.join()
+    assert "is security.protocol" not in str(unanswered.value)
+    assert "sending CreateTopicsRequest" in str(unanswered.value)
+    assert "has it an active controller" in str(unanswered.value)
+
+
+def _answer_as_a_broker(server: socket.socket) -> None:
+    """Answer two requests of one client, each with four bytes."""
+    client, _ = server.accept()
+    with client:
+        for _ in range(2):
+            (size,) = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))
+            client.recv(size, socket.MSG_WAITALL)
+            client.sendall(struct.pack(">ii", 4, 0))
 
 
 def test_a_connection_on_which_no_tls_comes_about_is_closed() -> None:
