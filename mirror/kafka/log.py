@@ -437,6 +437,8 @@ class LogTail:
         self._topic = topic
         self._partitions = [TopicPartition(topic, number) for number in partitions]
         self._readers: dict[TopicPartition, LogReader] = {}
+        # From where on, and up to where, was last read behind what was returned, and what lies there.
+        self._beyond: dict[TopicPartition, tuple[int, int, list[Record]]] = {}
         self._topic_id = ""
         # When it was last asked up to where there is something to read, if that was read.
         self._read_at = math.inf
@@ -491,13 +493,20 @@ class LogTail:
             if that cannot be read.
         """
         ends = self._channel.offsets(self._partitions, LATEST, View.VISIBLE)
-        return [
-            record
-            for partition, reader in self._readers.items()
-            for content, _ in read_batches(self._channel, partition, reader.position, ends[partition])
-            for record in batch.records(content)
-            if record.offset >= reader.position
-        ]
+        for partition, reader in self._readers.items():
+            position, end = reader.position, ends[partition]
+            start, held_to, held = self._beyond.get(partition, (0, 0, []))
+            # A transaction may be open for long: what was read of it before is not read again.
+            if not start <= position <= held_to <= end:
+                held_to, held = position, []
+            more = [
+                record
+                for content, _ in read_batches(self._channel, partition, held_to, end)
+                for record in batch.records(content)
+                if record.offset >= held_to
+            ]
+            self._beyond[partition] = position, end, [*(each for each in held if each.offset >= position), *more]
+        return [record for _, _, held in self._beyond.values() for record in held]
 
     def position(self, partition: int = 0) -> int:
         """Return the offset up to which a partition was read, 0 before the first poll."""
@@ -541,6 +550,7 @@ class LogTail:
         if self._topic_id not in ("", found) and self._readers:
             self.loss = f"{self._topic} was deleted and created anew (id {self._topic_id}, now {found})"
             self._readers.clear()
+            self._beyond.clear()
         self._topic_id = found
 
     def _may_have_missed_deletions(self, now: float) -> bool:

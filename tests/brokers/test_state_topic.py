@@ -96,6 +96,8 @@ def test_what_the_leader_says_is_seen_behind_a_transaction_that_is_open_and_what
         key, value = recorded.record(source)
         producer.produce(topic.topic, value, key, 0)
         assert producer.flush(60) == 0
+        writer.append(*topic, [(*before.record(), (), now)])
+        assert log.observe().run == before
         writer.append(*topic, [(*cannot_end.record(), (), now)])
         assert (log.poll().run, log.position) == (before, 1)
         seen = log.observe()
