@@ -54,7 +54,8 @@ DENIED = frozenset({29, 30, 31, 53})
 
 # A leader has just been elected, or started: the broker that metadata names does not lead yet, or does not know the end
 # of the log yet.
-ELECTION = frozenset({LEADER_NOT_AVAILABLE, 6, 9, 74, 75, 78})
+OFFSET_NOT_AVAILABLE = 78
+ELECTION = frozenset({LEADER_NOT_AVAILABLE, 6, 9, 74, 75, OFFSET_NOT_AVAILABLE})
 
 # Another broker coordinates the transactional id.
 COORDINATOR_MOVED = frozenset({15, 16})
@@ -75,9 +76,11 @@ def name(code: int) -> str:
     return str(kafka.errors.for_code(code).__name__).removesuffix("Error")
 
 
-def lacking(code: int, right: str) -> str:
-    """Return what is said behind an error's name: the ``right`` that is lacking, if one is; else nothing."""
-    return f" (needs {right})" if code in DENIED else ""
+def explained(code: int, right: str) -> str:
+    """Return what is said behind an error's name: the ``right`` that is lacking, if one is, or what it waits for."""
+    if code == OFFSET_NOT_AVAILABLE:
+        return " (a leader that was elected lately tells the end once its replicas are in sync: min.insync.replicas)"
+    return f" (needs {right})" if right and code in DENIED else ""
 
 
 def is_retriable(code: int) -> bool:

@@ -65,8 +65,10 @@ class BrokerRefused(RequestFailed):
         """Name what was asked and the error, by its code, and if rights are lacking the ``right`` it takes."""
         self.what = what
         self.error = kafka.errors.for_code(error) if isinstance(error, int) else error
-        needs = codes.lacking(self.code, right) if right and self.code is not None else ""
-        super().__init__(f"{what}: {self.error.__name__ if self.code is None else codes.name(self.code)}{needs}")
+        name, more = self.error.__name__, ""
+        if self.code is not None:
+            name, more = codes.name(self.code), codes.explained(self.code, right)
+        super().__init__(f"{what}: {name}{more}")
 
     @property
     def is_denied(self) -> bool:

@@ -8,6 +8,7 @@ import kafka.errors
 import pytest
 
 from mirror.kafka import codes
+from mirror.kafka.problems import BrokerRefused
 
 ERRORS: list[Any] = [
     each
@@ -54,8 +55,16 @@ def test_what_a_coordinator_will_be_able_to_do_later() -> None:
 
 
 def test_a_right_that_is_lacking_is_named_and_no_other_error_asks_for_one() -> None:
-    assert codes.lacking(29, "Write on the topic") == " (needs Write on the topic)"
-    assert codes.lacking(19, "Write on the topic") == ""
+    assert codes.explained(29, "Write on the topic") == " (needs Write on the topic)"
+    assert codes.explained(19, "Write on the topic") == ""
+    assert codes.explained(29, "") == ""
+
+
+def test_an_end_that_a_leader_does_not_know_yet_is_told_with_what_it_waits_for() -> None:
+    """Without enough replicas in sync it waits for as long as that lasts."""
+    refused = str(BrokerRefused("offsets of orders-0", codes.OFFSET_NOT_AVAILABLE))
+    assert refused.startswith("offsets of orders-0: OffsetNotAvailable (a leader")
+    assert "min.insync.replicas" in refused
 
 
 def test_what_begins_a_fetch_session_anew() -> None:
