@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -161,16 +162,16 @@ class FlowNews:
 
     def _log_begun(self, now: Mapping[Condition, str]) -> None:
         at = self._clock()
-        begun: dict[tuple[str, str], list[str]] = {}
+        begun: dict[tuple[str, str], dict[str, str]] = {}
         for condition, reason in now.items():
             logged = self._logged.get(condition)
             if logged is None or (at - logged.at >= _AGAIN_SECONDS and (logged.is_over or logged.reason != reason)):
                 kind, subject = condition
-                begun.setdefault((kind, reason), []).append(subject)
-        for (kind, reason), subjects in begun.items():
-            for subject in subjects:
-                self._logged[kind, subject] = _Logged(reason, at, tuple(subjects))
-            self._log.warning("%s%s: %s", _named(subjects), kind, reason)
+                begun.setdefault((kind, _alike(subject, reason)), {})[subject] = reason
+        for (kind, _), reasons in begun.items():
+            for subject, reason in reasons.items():
+                self._logged[kind, subject] = _Logged(reason, at, tuple(reasons))
+            self._log.warning("%s%s: %s", _named(list(reasons)), kind, reasons[min(reasons)])
 
     def _log_ended(self, now: Mapping[Condition, str]) -> None:
         at = self._clock()
@@ -239,6 +240,11 @@ def conditions(runtime: FlowRuntime) -> dict[Condition, str]:
 def _who(producer_id: int) -> str:
     """Name a producer shortly; every one without an id is -1."""
     return "a producer without an id" if producer_id == NO_PRODUCER else f"producer {producer_id}"
+
+
+def _alike(subject: str, reason: str) -> str:
+    """Return what the reasons of other partitions have in common that differ in name and numbers alone."""
+    return re.sub(r"\d+", "#", reason.replace(subject, "*") if subject else reason)
 
 
 def _named(subjects: list[str]) -> str:

@@ -144,6 +144,18 @@ def test_partitions_of_one_line_end_in_one_line_that_names_the_same(watched: Wat
     assert said == ["INFO orders-0 (and 2 more) goes on"]
 
 
+def test_partitions_whose_reasons_differ_in_name_and_numbers_alone_are_one_line_with_that_of_the_first(
+    watched: Watched,
+) -> None:
+    for number, source in enumerate(ORDERS[:3]):
+        watched.runtime.take_trouble(source, f"{source} on east ended at offset {9 + number}")
+    watched.runtime.take_trouble(ORDERS[3], "west: no leader")
+    assert watched.look() == [
+        "WARNING orders-0 (and 2 more) waits: orders-0 on east ended at offset 9",
+        "WARNING orders-3 waits: west: no leader",
+    ]
+
+
 def test_what_waits_for_a_cluster_that_is_away_is_one_line_and_the_end_another(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
