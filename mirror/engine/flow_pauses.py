@@ -15,7 +15,7 @@ from mirror.kafka.cluster import Cluster
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, paused_of
 
-LEFT_OUT = "the target's are left as they are while the flow is failed over"
+LEFT_OUT = "left as they are on the target while the flow is cut by a failover"
 _BEING_COMPARED = "what lies on the target is being compared with the source"
 _NOT_TAKEN_OVER = "it is to be taken over from Java MirrorMaker"
 _NOT_BEGUN = "it is not on record yet where its copy is to begin (auto.offset.reset = latest)"
@@ -92,7 +92,8 @@ def unless_cut(
 
     def run() -> TickReport:
         with runtime.lock:
-            is_cut = runtime.pauses.is_cut
+            # A wish of a later version may be one.
+            is_cut = runtime.pauses.is_cut or runtime.pauses.obscure is not None
         if is_cut:
             return TickReport(f"{tick.about} {runtime.settings.flow}", clock(), 0, notes=(LEFT_OUT,))
         return tick.tick()

@@ -131,7 +131,7 @@ class ClusterConnection:
                 manager.bootstrap(_ms_until(deadline))
             except (client_errors.KafkaError, OSError) as error:
                 reasons = "; ".join(each.reason for each in failed)
-                reason = reasons or _why_unreachable(settings, manager) or in_words(error)
+                reason = reasons or "; ".join(filter(None, _why_unreachable(settings, manager))) or in_words(error)
                 is_for_people = answering is None and all(each.is_for_people for each in failed)
                 raise ClusterUnreachable(
                     settings.alias,
@@ -408,7 +408,10 @@ def _errors_of(settings: ClusterSettings, manager: Connections, doing: str) -> I
     except client_errors.AuthorizationError as error:
         raise AccessDenied(settings.alias, doing, str(error)) from error
     except _UNANSWERED as error:
-        reason = _why_unreachable(settings, manager) or f"{doing}: {in_words(error)}; {_OTHERS_ARE_ANSWERED}"
+        reasons = _why_unreachable(settings, manager, was_connected=True)
+        reason = "; ".join(filter(None, reasons))
+        if None in reasons:
+            reason = f"{doing}: {in_words(error)}; {_OTHERS_ARE_ANSWERED}" + (f" ({reason})" if reason else "")
         raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
     except client_errors.KafkaError as error:
         if is_refusal(error):
@@ -421,10 +424,16 @@ def _errors_of(settings: ClusterSettings, manager: Connections, doing: str) -> I
         raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
 
 
-def _why_unreachable(settings: ClusterSettings, manager: Connections) -> str | None:
-    """Try each address once, plainly, for a reason that the library only logs; None if there is none."""
+def _why_unreachable(
+    settings: ClusterSettings, manager: Connections, *, was_connected: bool = False
+) -> list[str | None]:
+    """Try each address once, plainly, for a reason that the library only logs; None for one that has none.
+
+    ``was_connected``: whether the library was, so that who agrees on TLS is a broker.
+    """
     if manager.lacking is not None:
-        return explained(manager.lacking, manager.config)
+        return [explained(manager.lacking, manager.config) or str(manager.lacking)]
     arguments = client_arguments(settings.client)
-    reasons = ((server, diagnosed(server, arguments)) for server in arguments["bootstrap_servers"])
-    return "; ".join(f"{server}: {reason}" for server, reason in reasons if reason) or None
+    servers = arguments["bootstrap_servers"]
+    reasons = ((server, diagnosed(server, arguments, was_connected=was_connected)) for server in servers)
+    return [reason and f"{server}: {reason}" for server, reason in reasons]

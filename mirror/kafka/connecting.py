@@ -329,8 +329,10 @@ def _of_the_system(number: int | None) -> str | None:
     return None if message.startswith("Unknown error") else message[:1].lower() + message[1:]
 
 
-def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:
+def diagnosed(server: str, arguments: Mapping[str, Any], *, was_connected: bool = False) -> str | None:
     """Try an address once, plainly, for a reason that the library does not tell; None if there is nothing to say.
+
+    ``was_connected``: whether the library was, with these arguments, so that who agrees on TLS speaks the protocol.
 
     It logs in nowhere. With TLS only the handshake is tried; without, two requests that every broker answers, unless
     it speaks TLS or wants a login first.
@@ -343,6 +345,8 @@ def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:
             if context is not None:
                 try:
                     context.wrap_socket(plain, server_hostname=host).close()
+                    if was_connected:
+                        return None
                 except TimeoutError:
                     pass
                 except OSError as error:

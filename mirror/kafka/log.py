@@ -32,7 +32,7 @@ _AWAY_SECONDS = 120.0
 _KEPT_SETTING = "delete.retention.ms"
 _WRONG_CLOCK = (
     "this machine's clock is further from the cluster's than that takes (message.timestamp.after.max.ms, an hour by "
-    "default since Kafka 4.0): set it right"
+    "default since Kafka 4.0, or message.timestamp.before.max.ms): set it right"
 )
 
 
@@ -499,12 +499,15 @@ class LogTail:
             # A transaction may be open for long: what was read of it before is not read again.
             if not start <= position <= held_to <= end:
                 held_to, held = position, []
-            more = [
-                record
-                for content, _ in read_batches(self._channel, partition, held_to, end)
-                for record in batch.records(content)
-                if record.offset >= held_to
-            ]
+            try:
+                more = [
+                    record
+                    for content, _ in read_batches(self._channel, partition, held_to, end)
+                    for record in batch.records(content)
+                    if record.offset >= held_to
+                ]
+            except CorruptBatch as problem:
+                raise BrokerRefused(f"{self._channel.alias}: {partition}: {problem}", CorruptBatch) from problem
             self._beyond[partition] = position, end, [*(each for each in held if each.offset >= position), *more]
         return [record for _, _, held in self._beyond.values() for record in held]
 

@@ -92,7 +92,7 @@ class EnginePausing:
         log = FlowLog(self.settings.clusters[flow.target].client, state_topic(flow.source), alias=flow.target)
         with closing(log):
             try:
-                state = log.poll()
+                state = log.observe()
             except NeverRun:
                 return Pauses(), set()
         return state.pauses, {source.topic for source in state.positions}

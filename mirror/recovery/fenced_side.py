@@ -20,9 +20,8 @@ from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.flow_status import FlowStatus
 from mirror.control.gaps import iso_time
 from mirror.control.tick import now_ms
-from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.batch import Header
-from mirror.kafka.channel import LATEST, Channel
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import LogReader
 from mirror.kafka.problems import KafkaProblem, RequestFailed
 from mirror.model.failover import FailoverEntry, Phase
@@ -40,6 +39,8 @@ _LOOK_SECONDS = 1.0
 # Of all partitions together: a status is to be there soon.
 _READ_BYTES = 16 << 20
 _FETCHED_BYTES = 1 << 20
+# Clocks that are less apart are in step.
+_CLOCKS_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +103,6 @@ class FencedSide:
         when the flow was cut, in ms since the epoch.
     is_cut
         whether it still is: otherwise it is copied again.
-    ahead_seconds
-        by how much that is ahead of this machine's clock; what was written meanwhile bears no later time.
     written
         the partitions that were written to after that.
     unknown
@@ -119,7 +118,6 @@ class FencedSide:
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
     problem: str | None = None
     is_cut: bool = True
-    ahead_seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """Return the form of ``mirror status --json``."""
@@ -158,11 +156,6 @@ class FencedSide:
                 f"deny it: mirror fence FILE --cluster {source}; the logs of its brokers tell the clients' addresses"
             )
         since = f"since it was failed over ({iso_time(self.since_ms)})"
-        if self.ahead_seconds and not self.is_told_by_offsets:
-            messages.append(
-                f"whether somebody has written to {source} {since} is not known: that is {self.ahead_seconds:.0f} s "
-                "ahead of this machine's clock"
-            )
         if not messages:
             how = "" if self.is_told_by_offsets else ", by the times of its records"
             messages.append(f"nobody was seen writing to {source} {since}{how}")
@@ -259,8 +252,8 @@ def look_at_fenced_side(
         return None
     entry, since_ms = watched
     flow = chosen.flow
-    ahead_seconds = max(0.0, (since_ms - now_ms()) / 1000)
-    side = FencedSide(flow, entry, since_ms, is_cut=status.pauses.is_cut, ahead_seconds=ahead_seconds)
+    side = FencedSide(flow, entry, since_ms, is_cut=status.pauses.is_cut)
+    ahead_ms = since_ms - now_ms()
     copied = {
         TopicPartition(each.topic, each.partition): each.upstream_next
         for each in status.partitions
@@ -281,7 +274,10 @@ def look_at_fenced_side(
             )
     except KafkaProblem as problem:
         return replace(side, problem=str(problem))
-    return replace(side, written=written_behind(seen), unknown=seen.unknown)
+    # What was written meanwhile bears no later time.
+    is_ahead = ahead_ms >= _CLOCKS_MS and not side.is_told_by_offsets
+    ahead = f"that moment is {ahead_ms / 1000:.0f} s ahead of this machine's clock" if is_ahead else None
+    return replace(side, written=written_behind(seen), unknown=seen.unknown, problem=ahead)
 
 
 def with_fenced_side(status: FlowStatus, side: FencedSide | None) -> FlowStatus:
@@ -322,7 +318,7 @@ def look_at_logs(
     """
     partitions = list(copied)
     before = channel.find_offsets(partitions, LATEST)
-    behind = PartitionAnswers[int]() if by_offsets else channel.find_offsets(partitions, since_ms)
+    behind = channel.find_offsets(partitions, EARLIEST if by_offsets else since_ms)
     began = monotonic()
     with suppress(WaitTimeout):
         wait_until(
@@ -332,7 +328,6 @@ def look_at_logs(
     unknown = {each: str(why) for each, why in (before.problems | behind.problems | ends.problems).items()}
     # A time may be ahead of the clock: what was copied was written before the cut.
     starts = {each: max(offset, copied[each]) for each, offset in behind.items() if offset >= 0}
-    starts |= copied if by_offsets else {}
     from_ms = None if by_offsets else since_ms
     ranges = {}
     for each, end in sorted(ends.items()):

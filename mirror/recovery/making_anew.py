@@ -200,7 +200,7 @@ def _grown_meanwhile(move: Move, old: FlowEnds, saved: dict[str, Stranded]) -> S
 
     grown, _ = wait_until(
         look,
-        "the topics to be closed",
+        "the closed topics not to grow",
         timeout_seconds=move.times.quiet + move.times.fence,
         until=lambda seen: seen[1],
     )

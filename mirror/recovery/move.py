@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
@@ -26,7 +27,9 @@ from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.step_facts import mappings_of, named, placed_in, positions_named, rows_of, stretches_named
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
 from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
-from mirror.waiting import Counted, WaitTimeout, wait_until
+from mirror.waiting import Counted, WaitTimeout, last_seen, wait_until
+
+T = TypeVar("T")
 
 _SNAPSHOT, _PUT_BACK = "groups-before", "groups-put-back"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
@@ -52,6 +55,8 @@ class Times:
         how long the copy may take to reach the ends of its source.
     engine
         how long it may have no engine meanwhile: one may just be starting, or take over.
+    seen
+        how long the cluster may take to show what somebody has said of applications: who was just started joins later.
     """
 
     quiet: float = 3.0
@@ -59,6 +64,7 @@ class Times:
     slow: float = 60.0
     drain: float = 600.0
     engine: float = 60.0
+    seen: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +210,10 @@ class Move:
         def act(known: Known) -> Result:
             target, since = self.flow.target, _since(known)
             given = self.applications.first_write(target, since)
-            answer = checked_write(given, target, lambda: self.ends.first_written(since))
+            answer = self._shown(
+                lambda: checked_write(given, target, lambda: self.ends.first_written(since)),
+                lambda found: not (is_word(given) and isinstance(found, Unobserved)),
+            )
             at_ms = answer.at_ms if isinstance(answer, Done) else None
             return result_of(answer, first_at_ms=at_ms, cluster=self.flow.target)
 
@@ -219,7 +228,7 @@ class Move:
             if not groups:
                 return Result(Verdict.PASS, "no group was moved, so none is waited for")
             given = self.applications.first_reads(self.flow.target, groups, _since(known))
-            answers = checked_reads(given, lambda of: self.ends.idle_groups(of, placed_in(known.get(GROUPS, {}))))
+            answers = self.shown_reads(given, known)
             found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
             verdict = worst(_verdict(each) for each in found.values())
             messages = [
@@ -232,6 +241,18 @@ class Move:
 
         doing = f"wait until every group that was moved reads on {self.flow.target}"
         return Step(FIRST_READS, doing, act, moments=first_read, only_watches=True)
+
+    def shown_reads(self, given: Mapping[str, Answer], known: Known) -> Mapping[str, Answer]:
+        """Return what is known of groups that read, where somebody only says so once the target shows it, or not."""
+        placed = placed_in(known.get(GROUPS, {}))
+        return self._shown(
+            lambda: checked_reads(given, lambda of: self.ends.idle_groups(of, placed)),
+            lambda found: not any(is_word(given[each]) and isinstance(found[each], Unobserved) for each in given),
+        )
+
+    def _shown(self, look: Callable[[], T], is_shown: Callable[[T], bool]) -> T:
+        what = f"{self.flow.target} to show it"
+        return last_seen(look, what, timeout_seconds=self.times.seen, until=is_shown)
 
     # The copy.
 

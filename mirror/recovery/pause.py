@@ -207,7 +207,7 @@ def plan_pause(
     wish = _wish(topics, "", is_pause=is_pause)
     with closing(_log(settings, flow)) as log:
         try:
-            state = log.poll()
+            state = log.observe()
         except NeverRun:
             state = FlowState()
     after = state.pauses.with_wish(wish)
@@ -314,8 +314,8 @@ class _Waiting:
         return True
 
     def is_cut(self) -> bool:
-        """Whether the flow is cut by a failover, as far as the state topic is read."""
-        return self._log.poll().pauses.is_cut
+        """Whether the flow is cut by a failover, also if that lies behind an open transaction."""
+        return self._log.observe().pauses.is_cut
 
     def put_on_record(self) -> None:
         """Append the wish to the state topic, which is created if the flow has never run."""

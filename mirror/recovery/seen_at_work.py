@@ -28,7 +28,9 @@ def checked_write(answer: Answer, cluster: str, first_written: Callable[[], int 
         return answer
     at_ms = first_written()
     if at_ms is None:
-        return Unobserved(f"{answer.detail}, but no topic of the flow has a record there from behind the cut")
+        return Unobserved(
+            f"{answer.detail}, but no topic of the flow has a record there with a time from behind the cut"
+        )
     return Done(f"{answer.detail}, and {cluster} shows it", at_ms)
 
 

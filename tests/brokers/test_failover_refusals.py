@@ -223,7 +223,7 @@ def test_applications_commands_that_fail_hang_or_are_killed_stop_the_run_where_i
     not_passed = {name for name, (verdict, _) in found.items() if verdict != "PASS"}
     assert (done.returncode, not_passed) == (1, {"cut", "first write", "first reads"}), found
     assert found["first write"][0] == found["first reads"][0] == "UNKNOWN"
-    assert "no topic of the flow has a record there from behind the cut" in found["first write"][1]
+    assert "no topic of the flow has a record there with a time from behind the cut" in found["first write"][1]
     assert "it has no member on west, and stands where it was put" in found["first reads"][1]
 
     seen = f'echo \'{{"first_write_at_ms": 1, "groups": {{"{site.group}": 1}}}}\''

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import confluent_kafka
 import pytest
 
 from mirror.clock import steady_seconds
-from mirror.config.settings import ClusterSettings
+from mirror.config.settings import ClusterSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.status import FlowObserver
 from mirror.control.tick import now_ms
@@ -26,9 +27,11 @@ from mirror.lab.clusters import Lab
 from mirror.lab.processes import ManagedProcess
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseWish
 from mirror.model.position import Position
 from mirror.model.state_record import state_topic
-from mirror.model.state_values import RunReport
+from mirror.model.state_values import RunReport, pause_record
+from mirror.recovery.engine_pausing import EnginePausing
 from mirror.waiting import wait_until
 from tests.brokers.command import address, status_of
 from tests.brokers.command import write as write_file
@@ -106,6 +109,11 @@ def test_what_the_leader_says_is_seen_behind_a_transaction_that_is_open_and_what
         found = observer.look()
         assert found.state == "DEGRADED"
         assert "the transaction of engine-1 is not committed: RequestTimedOut" in found.reasons
+        # The cut of a failover too: who takes it back must not find that there is none.
+        cut = PauseWish("cut", None, True, "mirror failover", now, is_cut=True)
+        writer.append(*topic, [(*pause_record(cut), (), now)])
+        clusters = cast(MirrorSettings, SimpleNamespace(clusters={"west": settings_of("west")}))
+        assert EnginePausing(clusters, awaits_open_ends=False).is_paused(settings.flow)
         producer.commit_transaction()
         state = wait_until(log.observe, "the end of it", timeout_seconds=60, until=lambda each: bool(each.positions))
         assert (state.run, state.positions) == (cannot_end, {source: recorded})

@@ -52,7 +52,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
 
     monkeypatch.setattr(procedure, "_ends", ends)
     monkeypatch.setattr(failover, "_applications", applications)
-    monkeypatch.setattr(procedure, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3))
+    monkeypatch.setattr(procedure, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3, seen=0.0))
     monkeypatch.chdir(tmp_path)
     return made
 

@@ -40,7 +40,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         return StandInApplications(made)
 
     monkeypatch.setattr(procedure, "_ends", ends)
-    monkeypatch.setattr(procedure, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3))
+    monkeypatch.setattr(procedure, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3, seen=0.0))
     monkeypatch.setattr(FlowInUse, "_applications", applications)
     return made
 

@@ -82,7 +82,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         return StandInEnds(made, chosen.flow)
 
     monkeypatch.setattr(procedure, "_ends", ends)
-    monkeypatch.setattr(procedure, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3))
+    monkeypatch.setattr(procedure, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3, seen=0.0))
     return made
 
 

@@ -122,18 +122,26 @@ def test_behind_what_a_planned_failover_has_copied_all_came_later_whatever_its_t
     assert look(logs, {ORDERS: 16}, {MIRROR}, by_offsets=True).written == ()
 
 
-def test_of_a_cut_that_is_ahead_of_the_clock_it_is_not_known_by_times_who_has_written_since() -> None:
-    for mode, is_cut, is_known in (
+def test_where_the_log_begins_behind_what_was_copied_it_is_looked_at_from_there(
+    look: Callable[..., FencedSide],
+) -> None:
+    """Retention has removed what came right behind: what is not there any more cannot be read."""
+    came_back = batches(20, 5, from_ms=1, producer_id=MIRROR)
+    assert look(Logs({ORDERS: came_back}), {ORDERS: 10}, {MIRROR}, by_offsets=True) == FencedSide(FLOW, DONE, CUT_MS)
+    (found,) = look(Logs({ORDERS: (*came_back, Batch(25, 2))}), {ORDERS: 10}, {MIRROR}, by_offsets=True).written
+    assert (found.start, found.end) == (25, 26)
+
+
+def test_of_another_failover_and_of_a_flow_that_is_copied_again_the_times_of_records_tell() -> None:
+    for mode, is_cut, by_offsets in (
         ("planned", True, True),
         ("planned", False, False),
         ("cut-off", True, False),
         ("unplanned", True, False),
     ):
-        side = FencedSide(FLOW, replace(DONE, mode=mode), 5_000, is_cut=is_cut, ahead_seconds=600.0)
-        assert side.is_told_by_offsets == is_known
-        (note,) = side.notes()
-        assert ("is not known: that is 600 s ahead of this machine's clock" in note) != is_known
-        assert ("nobody was seen" in note) == is_known
+        side = FencedSide(FLOW, replace(DONE, mode=mode), 5_000, is_cut=is_cut)
+        assert side.is_told_by_offsets == by_offsets
+        assert ("by the times of its records" in side.notes()[0]) != by_offsets
 
 
 def test_what_is_copied_again_is_not_called_copied_by_nobody() -> None:

@@ -37,6 +37,9 @@ class Log:
     def poll(self) -> FlowState:
         return self.state
 
+    def observe(self) -> FlowState:
+        return self.state
+
     def close(self) -> None:
         pass
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from mirror.recovery.group_moves import MovePlan, Unmoved
 from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
+from mirror.recovery.seen_at_work import Placed
 from mirror.recovery.steps import NotTakenBack, Progress, Result, Step, StepResult, carry_out, take_back
 from mirror.waiting import Counted, OnLook, WaitTimeout, watched
 from tests.unit.recovery.world import (
@@ -403,7 +404,9 @@ def test_a_producer_that_sends_at_long_intervals_is_waited_for_and_named(tmp_pat
 
     world = World(writers=Writers((writer(100),)))
     ends = Slow(world, THERE.flow)
-    move = replace(move_of(world, tmp_path), ends=ends, times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=1.0))
+    move = replace(
+        move_of(world, tmp_path), ends=ends, times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=1.0, seen=0.0)
+    )
     results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
     failed = next(each for each in results if each.result.verdict is Verdict.FAIL)
     assert failed.name == "fence"
@@ -427,7 +430,7 @@ def test_who_wrote_last_is_named_and_is_no_pass_where_it_may_go_on(
 ) -> None:
     """Who runs the applications may have said that they are stopped, and of a burst nobody knows an interval."""
     world = World(writers=Writers((writer(interval_ms),)), is_told_of_stops=is_told)
-    move = replace(move_of(world, tmp_path), times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1))
+    move = replace(move_of(world, tmp_path), times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1, seen=0.0))
     journal = Journal(tmp_path / "journal.jsonl")
     results = carry_out(steps_of(Mode.PLANNED, move, None), journal, goes_back=True)
     (fence,) = [each.result for each in results if each.name == "fence"]
@@ -473,7 +476,9 @@ def test_a_slow_super_user_is_waited_for_although_writes_are_denied(tmp_path: Pa
 
     world = World(writers=Writers((writer(100),)))
     ends = Slow(world, THERE.flow)
-    move = replace(move_of(world, tmp_path), ends=ends, times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=1.0))
+    move = replace(
+        move_of(world, tmp_path), ends=ends, times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=1.0, seen=0.0)
+    )
     steps_denied = steps_of(Mode.PLANNED, move, None, StandInDenying(Denied(True, "denied")))
     results = carry_out(steps_denied, Journal(tmp_path / "journal.jsonl"), goes_back=True)
     failed = next(each for each in results if each.result.verdict is Verdict.FAIL)
@@ -500,7 +505,7 @@ def test_where_it_is_not_told_who_writes_the_source_is_not_known_to_be_quiet(
     writers: Writers, is_told: bool, denying: StandInDenying | None, found: Verdict, tmp_path: Path
 ) -> None:
     world = World(writers=writers, is_told_of_stops=is_told)
-    times = Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1)
+    times = Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1, seen=0.0)
     move = replace(move_of(world, tmp_path), times=times)
     results = carry_out(
         steps_of(Mode.PLANNED, move, None, denying), Journal(tmp_path / "journal.jsonl"), goes_back=True
@@ -1246,6 +1251,26 @@ def test_a_yes_that_the_standby_does_not_show_is_unknown_and_is_asked_for_again(
     world.shows_writes, world.resting = True, {}
     again = said_yes(world, tmp_path, Mode.PLANNED)
     assert {each.result.verdict for each in again.values()} == {Verdict.PASS}
+
+
+def test_what_a_probe_says_of_applications_that_have_just_been_started_is_looked_for_again(tmp_path: Path) -> None:
+    """A start command returns before its consumers have joined, and a probe may end with 0 at once."""
+
+    class Joining(StandInEnds):
+        looks = 0
+
+        def idle_groups(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
+            Joining.looks += 1
+            return dict.fromkeys(groups, "it has no member on west") if Joining.looks < 3 else {}
+
+    world = World()
+    ends = Joining(world, THERE.flow)
+    move = replace(move_of(world, tmp_path), ends=ends, record=ends, applications=Asked(world))
+    move = replace(move, times=replace(move.times, quiet=0.05, seen=20.0))
+    steps = steps_of(Mode.PLANNED, move, StandInEnds(world, HOME.flow))
+    results = carry_out(steps, Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    assert {each.result.verdict for each in results} == {Verdict.PASS}
+    assert Joining.looks == 3
 
 
 @pytest.mark.parametrize("mode", [Mode.PLANNED, Mode.CUT_OFF])

@@ -337,7 +337,7 @@ def move_of(world: World, directory: Path, *, mode: str = "planned", agreed: fro
         is_planned=mode == "planned",
         agreed=agreed,
         # A log is found to grow by looking twice.
-        times=Times(quiet=0.05 if world.stubborn else 0.0, fence=0.3, drain=0.3),
+        times=Times(quiet=0.05 if world.stubborn else 0.0, fence=0.3, drain=0.3, seen=0.0),
         now_ms=lambda: 100,
     )
 
@@ -346,7 +346,7 @@ def move_home(world: World, directory: Path) -> Move:
     """Return a move of the world's applications from west to east."""
     home = StandInEnds(world, HOME.flow)
     entry = FailoverEntry("home", "failback", Phase.RETURNING, "host:/home", 2)
-    times = Times(quiet=0.0, fence=0.3, drain=0.3)
+    times = Times(quiet=0.0, fence=0.3, drain=0.3, seen=0.0)
     return Move(
         home,
         StandInEnds(world, THERE.flow),
