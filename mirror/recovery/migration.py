@@ -36,6 +36,7 @@ from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import GROUPS, START, Move, failover_entry_message, first_read, result_of
 from mirror.recovery.quiet_source import STOP
+from mirror.recovery.seen_at_work import checked_reads
 from mirror.recovery.step_facts import named, placed_in, rows_in
 from mirror.recovery.steps import Known, NotTakenBack, Progress, Result, Step, StepResult, StepsUnderWay
 from mirror.waiting import WaitTimeout, wait_until
@@ -206,7 +207,8 @@ def _reads(move: Move, group: str, word: Word | None) -> Step:
             shown = move.ends.idle_groups([group], placed_in(known.get(GROUPS, {}))).get(group)
             return Result(Verdict.UNKNOWN, f"{message}, but {shown}") if shown else Result(Verdict.PASS, message)
         answers = {group: move.applications.group_reads(target, group, since)}
-        checked = move.shown_reads(answers, known)[group]
+        placed = placed_in(known.get(GROUPS, {}))
+        checked = checked_reads(answers, target, lambda of: move.ends.idle_groups(of, placed), move.times.seen)[group]
         # Who goes on by a word that the cluster does not bear out takes the next group from where it is.
         answer = NotDone(checked.why) if is_word(answers[group]) and isinstance(checked, Unobserved) else checked
         times: dict[str, Json] = {group: answer.at_ms} if isinstance(answer, Done) else {}

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
@@ -27,9 +26,7 @@ from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.step_facts import mappings_of, named, placed_in, positions_named, rows_of, stretches_named
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
 from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
-from mirror.waiting import Counted, WaitTimeout, last_seen, wait_until
-
-T = TypeVar("T")
+from mirror.waiting import Counted, WaitTimeout, wait_until
 
 _SNAPSHOT, _PUT_BACK = "groups-before", "groups-put-back"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
@@ -210,10 +207,7 @@ class Move:
         def act(known: Known) -> Result:
             target, since = self.flow.target, _since(known)
             given = self.applications.first_write(target, since)
-            answer = self._shown(
-                lambda: checked_write(given, target, lambda: self.ends.first_written(since)),
-                lambda found: not (is_word(given) and isinstance(found, Unobserved)),
-            )
+            answer = checked_write(given, target, lambda: self.ends.first_written(since), self.times.seen)
             at_ms = answer.at_ms if isinstance(answer, Done) else None
             return result_of(answer, first_at_ms=at_ms, cluster=self.flow.target)
 
@@ -228,7 +222,8 @@ class Move:
             if not groups:
                 return Result(Verdict.PASS, "no group was moved, so none is waited for")
             given = self.applications.first_reads(self.flow.target, groups, _since(known))
-            answers = self.shown_reads(given, known)
+            placed, to = placed_in(known.get(GROUPS, {})), self.flow.target
+            answers = checked_reads(given, to, lambda of: self.ends.idle_groups(of, placed), self.times.seen)
             found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
             verdict = worst(_verdict(each) for each in found.values())
             messages = [
@@ -241,18 +236,6 @@ class Move:
 
         doing = f"wait until every group that was moved reads on {self.flow.target}"
         return Step(FIRST_READS, doing, act, moments=first_read, only_watches=True)
-
-    def shown_reads(self, given: Mapping[str, Answer], known: Known) -> Mapping[str, Answer]:
-        """Return what is known of groups that read, where somebody only says so once the target shows it, or not."""
-        placed = placed_in(known.get(GROUPS, {}))
-        return self._shown(
-            lambda: checked_reads(given, lambda of: self.ends.idle_groups(of, placed)),
-            lambda found: not any(is_word(given[each]) and isinstance(found[each], Unobserved) for each in given),
-        )
-
-    def _shown(self, look: Callable[[], T], is_shown: Callable[[T], bool]) -> T:
-        what = f"{self.flow.target} to show it"
-        return last_seen(look, what, timeout_seconds=self.times.seen, until=is_shown)
 
     # The copy.
 

@@ -14,19 +14,23 @@ from mirror.kafka.channel import Channel, offsets_request
 from mirror.kafka.cluster import Cluster
 from mirror.model.partition import TopicPartition
 from mirror.recovery.applications import Answer, Done, Unobserved
+from mirror.waiting import last_seen
 
 Placed = Mapping[str, Mapping[TopicPartition, int]]
 """Where groups were put, by group and partition of the target."""
 
 
-def checked_write(answer: Answer, cluster: str, first_written: Callable[[], int | None]) -> Answer:
+def checked_write(answer: Answer, cluster: str, first_written: Callable[[], int | None], seconds: float) -> Answer:
     """Return what is known of a first write: when it was, by the cluster, where somebody only says that there was one.
 
-    ``first_written`` asks the cluster when it first accepted one; None: none is seen.
+    ``first_written`` asks the cluster when it first accepted one; None: none is seen. It is asked for so many
+    ``seconds`` at most.
     """
     if not isinstance(answer, Done) or not answer.is_word:
         return answer
-    at_ms = first_written()
+    at_ms = last_seen(
+        first_written, f"{cluster} to show a first write", timeout_seconds=seconds, until=lambda at: at is not None
+    )
     if at_ms is None:
         return Unobserved(
             f"{answer.detail}, but no topic of the flow has a record there with a time from behind the cut"
@@ -35,14 +39,25 @@ def checked_write(answer: Answer, cluster: str, first_written: Callable[[], int 
 
 
 def checked_reads(
-    answers: Mapping[str, Answer], idle_groups_of: Callable[[Collection[str]], Mapping[str, str]]
+    answers: Mapping[str, Answer],
+    cluster: str,
+    idle_groups_of: Callable[[Collection[str]], Mapping[str, str]],
+    seconds: float,
 ) -> Mapping[str, Answer]:
     """Return what is known of groups that read, where somebody only says so of some.
 
-    ``idle_groups_of`` asks the cluster which groups show nothing of that, and returns what of each it shows.
+    ``idle_groups_of`` asks the cluster which groups show nothing of that, and returns what of each it shows. It is
+    asked for so many ``seconds`` at most: who has just been started joins later.
     """
     by_word = [group for group, each in answers.items() if isinstance(each, Done) and each.is_word]
-    idle = idle_groups_of(by_word) if by_word else {}
+    idle: Mapping[str, str] = {}
+    if by_word:
+        idle = last_seen(
+            lambda: idle_groups_of(by_word),
+            f"the groups to be seen on {cluster}",
+            timeout_seconds=seconds,
+            until=lambda found: not found,
+        )
     return {
         group: Unobserved(f"{each.detail}, but {idle[group]}")
         if group in idle and isinstance(each, Done)

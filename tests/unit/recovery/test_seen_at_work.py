@@ -62,8 +62,8 @@ def test_where_a_partition_does_not_tell_and_no_other_has_a_record_it_is_not_kno
 
 def test_a_word_that_the_cluster_does_not_bear_out_is_no_observation() -> None:
     said = Done("they say so", is_word=True)
-    assert isinstance(checked_write(said, "west", lambda: None), Unobserved)
-    assert checked_write(said, "west", lambda: 0) == Done("they say so, and west shows it", 0)
+    assert isinstance(checked_write(said, "west", lambda: None, 0.0), Unobserved)
+    assert checked_write(said, "west", lambda: 0, 0.0) == Done("they say so, and west shows it", 0)
 
 
 class West:
