@@ -218,23 +218,20 @@ class Move:
         """Return the step that waits until every group reads on the target; None: those that a step has moved."""
 
         def act(known: Known) -> Result:
-            groups = sorted(moved_groups(known) if moved is None else moved)
+            groups, placed = sorted(moved_groups(known) if moved is None else moved), placed_in(known.get(GROUPS, {}))
             if not groups:
                 return Result(Verdict.PASS, "no group was moved, so none is waited for")
-            given = self.applications.first_reads(self.flow.target, groups, _since(known))
-            placed, to = placed_in(known.get(GROUPS, {})), self.flow.target
-            answers = checked_reads(given, to, lambda of: self.ends.idle_groups(of, placed), self.times.seen)
+            given = self.applications.first_reads(target, groups, _since(known))
+            answers = checked_reads(given, target, lambda of: self.ends.idle_groups(of, placed), self.times.seen)
             found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
             verdict = worst(_verdict(each) for each in found.values())
-            messages = [
-                f"group {group}: {_detail(each)}" for group, each in found.items() if not isinstance(each, Done)
-            ]
-            detail = named(messages) or f"{counted(len(groups), 'group')} seen reading on {self.flow.target}"
+            messages = [f"group {name}: {_detail(each)}" for name, each in found.items() if not isinstance(each, Done)]
+            detail = named(messages) or f"{counted(len(groups), 'group')} seen reading on {target}"
             times: dict[str, Json] = {group: each.at_ms for group, each in found.items() if isinstance(each, Done)}
-            facts: dict[str, Json] = {"cluster": self.flow.target, "first_at_ms": times}
-            return Result(verdict, detail, facts)
+            return Result(verdict, detail, {"cluster": target, "first_at_ms": times})
 
-        doing = f"wait until every group that was moved reads on {self.flow.target}"
+        target = self.flow.target
+        doing = f"wait until every group that was moved reads on {target}"
         return Step(FIRST_READS, doing, act, moments=first_read, only_watches=True)
 
     # The copy.
