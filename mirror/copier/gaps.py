@@ -347,15 +347,22 @@ def _of_another_topic(work: PartitionWork, position: Position, ends: Ends, now_m
 
 
 def _of_another_log(work: PartitionWork, position: Position, ends: Ends, diverged: int, now_ms: int) -> Detour:
+    end = max(position.upstream, position.source_end)
+    left = (
+        f"its offsets {_range(position.upstream, end)} were never copied"
+        if end > position.upstream
+        else f"what it may have had from {position.upstream} on was never seen"
+    )
     reason = (
         f"{work.source} on {work.flow.source} was truncated at offset {diverged} after it had been copied up to "
         f"{position.upstream}, as by an unclean leader election; the copy keeps what it has of the offsets "
-        f"{_range(diverged, position.upstream)}, and goes on with what the source has from {diverged} on now"
+        f"{_range(diverged, position.upstream)}, {left}, and the copy goes on with what the source has from {diverged} "
+        "on now"
     )
     gap = Gap(
         work.source,
         diverged,
-        position.upstream,
+        end,
         reason,
         now_ms,
         GapKind.TRUNCATED,

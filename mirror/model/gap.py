@@ -25,7 +25,7 @@ class GapKind(StrEnum):
     RETENTION = "retention"
     """The source removed them before they were copied: retention, or deleted records."""
     TRUNCATED = "truncated"
-    """The source no longer has what was copied and has, or will have, something else at these offsets."""
+    """The source no longer has what was copied, or was still to be, and has, or will have, something else there."""
     RECREATED = "recreated"
     """The source topic was deleted and created anew: what was not copied of the old one is gone."""
     TARGET_LOST = "target-lost"
@@ -43,6 +43,9 @@ class GapKind(StrEnum):
     OTHER = "other"
     """Something that this version does not know; :attr:`Gap.unknown` has the word."""
 
+
+OF_A_FORMER_LOG = frozenset({GapKind.TRUNCATED, GapKind.RECREATED})
+"""Of such a gap the offsets are those of a log that another one has taken the place of."""
 
 GapKey: TypeAlias = tuple[TopicPartition, int, int]
 """What tells gaps apart: the source partition, the first offset, and when it was found."""

@@ -26,6 +26,7 @@ from mirror.kafka.log import read_records
 from mirror.kafka.problems import KafkaProblem
 from mirror.model.copy_map import CopyMap
 from mirror.model.flow_state import FlowState
+from mirror.model.gap import OF_A_FORMER_LOG
 from mirror.model.ledger import digest, encode_content
 from mirror.model.partition import TopicPartition
 from mirror.model.progress import Watch, nobody
@@ -302,7 +303,8 @@ def _judge_one(
     limits: ReadLimits,
 ) -> TriedPartition:
     origins = copies.origins(seen.offset for seen in handed.records) if copies else {}
-    gaps = [(gap.start, gap.end) for gap in state.gaps.values() if gap.source == plan.source]
+    own = [gap for gap in state.gaps.values() if gap.source == plan.source and gap.kind not in OF_A_FORMER_LOG]
+    gaps = [(gap.start, gap.end) for gap in own]
     window = SourceWindow(0, 0, (), is_compacted)
     if plan.is_tried:
         try:

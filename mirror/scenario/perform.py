@@ -26,7 +26,7 @@ from mirror.lab.applications import by_process
 from mirror.lab.errors import LabError
 from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
-from mirror.model.gap import Gap, GapKind
+from mirror.model.gap import OF_A_FORMER_LOG, Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
 from mirror.proof.delivery import Place
@@ -54,7 +54,7 @@ _START_SECONDS = 600.0
 _NOT_PROVEN = (KafkaProblem, LabError, WaitTimeout, NotCarriedOut)
 
 _LEFT_OUT = frozenset({GapKind.PARKED, GapKind.SKIPPED})
-_DECLARES_MISSING = _LEFT_OUT | {GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED}
+_DECLARES_MISSING = _LEFT_OUT | OF_A_FORMER_LOG | {GapKind.RETENTION}
 
 OnProgress = Callable[[str], None]
 
@@ -247,12 +247,16 @@ def _topic_ids(stage: ScenarioStage, alias: str, names: Set[str]) -> Mapping[str
 def declared_gap(gap: Gap, topic_id: str) -> DeclaredGap | None:
     """Return what a gap says is missing, given the id of the topic that is there now; None: that nothing is.
 
-    Of some the records were copied, and the target has lost them, or nobody knows what it has: no excuse.
+    Of some the records were copied, and the target has lost them, or nobody knows what it has: no excuse. That a log
+    was cut, or replaced, says of all that it had from there on that it is gone, however much that was: what a producer
+    had acknowledged in the last moment no reader has seen.
     """
     if gap.kind not in _DECLARES_MISSING:
         return None
-    is_old = gap.kind in {GapKind.RECREATED, GapKind.TRUNCATED} or bool(gap.topic_id and gap.topic_id != topic_id)
-    return DeclaredGap(gap.start, gap.end, is_of_old_log=is_old, is_still_there=gap.kind in _LEFT_OUT)
+    is_replaced = gap.kind in OF_A_FORMER_LOG
+    is_old = is_replaced or bool(gap.topic_id and gap.topic_id != topic_id)
+    end = sys.maxsize if is_replaced else gap.end
+    return DeclaredGap(gap.start, end, is_of_old_log=is_old, is_still_there=gap.kind in _LEFT_OUT)
 
 
 def _wait_until_copying(stage: ScenarioStage) -> None:

@@ -81,12 +81,18 @@ def test_clusters_without_ids_cannot_be_asked() -> None:
 
 def test_a_truncated_source_is_copied_from_where_it_differs_and_the_copy_keeps_what_it_has() -> None:
     """Positions from there on lead to the new copies; those before to where they did."""
-    detour = found(work(), diverged=65)
+    detour = found(work(replace(POSITION, source_end=100)), diverged=65)
     assert detour is not None
     gap = detour.gap
     assert gap is not None
     assert (gap.start, gap.end, gap.kind, gap.downstream, gap.topic_id) == (65, 100, GapKind.TRUNCATED, 90, "source id")
     assert "offsets 65 to 99" in gap.reason
+    assert "what it may have had from 100 on was never seen" in gap.reason
+    seen = found(work(replace(POSITION, source_end=120)), diverged=65)
+    assert seen is not None
+    assert seen.gap is not None
+    assert (seen.gap.start, seen.gap.end, seen.gap.downstream) == (65, 120, 90), "what was seen and not copied too"
+    assert "its offsets 100 to 119 were never copied" in seen.gap.reason
     handover, state = taken(detour)
     position = handover.position
     assert (position.upstream, position.downstream, position.chunk) == (65, 90, 0)

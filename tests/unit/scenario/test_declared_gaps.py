@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from mirror.model.gap import Gap, GapKind
@@ -19,9 +21,9 @@ NOW, BEFORE = "id-now", "id-before"
         (GapKind.RETENTION, BEFORE, DeclaredGap(3, 5, is_of_old_log=True)),
         (GapKind.PARKED, NOW, DeclaredGap(3, 5, is_still_there=True)),
         (GapKind.SKIPPED, BEFORE, DeclaredGap(3, 5, is_of_old_log=True, is_still_there=True)),
-        (GapKind.RECREATED, BEFORE, DeclaredGap(3, 5, is_of_old_log=True)),
-        (GapKind.RECREATED, NOW, DeclaredGap(3, 5, is_of_old_log=True)),
-        (GapKind.TRUNCATED, NOW, DeclaredGap(3, 5, is_of_old_log=True)),
+        (GapKind.RECREATED, BEFORE, DeclaredGap(3, sys.maxsize, is_of_old_log=True)),
+        (GapKind.RECREATED, NOW, DeclaredGap(3, sys.maxsize, is_of_old_log=True)),
+        (GapKind.TRUNCATED, NOW, DeclaredGap(3, sys.maxsize, is_of_old_log=True)),
         (GapKind.TARGET_LOST, NOW, None),
         (GapKind.UNMATCHED, NOW, None),
         (GapKind.COPIED_AGAIN, NOW, None),
