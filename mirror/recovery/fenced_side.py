@@ -255,7 +255,10 @@ def look_at_fenced_side(
     side = FencedSide(flow, entry, since_ms, is_cut=status.pauses.is_cut)
     ahead_ms = since_ms - now_ms()
     copied = {
-        TopicPartition(each.topic, each.partition): each.upstream_next
+        # Of a topic that was created anew there since nothing is: where it ends is known, and not what of it is copied.
+        TopicPartition(each.topic, each.partition): 0
+        if each.lag_records is None and each.source_end is not None
+        else each.upstream_next
         for each in status.partitions
         if not chosen.policy.is_heartbeats_topic(each.topic)
     }

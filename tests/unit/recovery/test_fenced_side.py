@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from mirror.control.flow_status import FlowStatus
+from mirror.config.settings import MirrorSettings
+from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.kafka.channel import Channel
 from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses, PauseWish
+from mirror.recovery import fenced_side
 from mirror.recovery.fenced_side import (
     FencedSide,
     Seen,
     WrittenBehind,
     entry_to_watch,
     late_writers,
+    look_at_fenced_side,
     look_at_logs,
     with_fenced_side,
     written_behind,
 )
 from mirror.recovery.late_writers import LateWriter
 from mirror.recovery.recent_writers import RecentWriter
+from tests.unit.config.files import flows_of
 from tests.unit.recovery.logs import Batch, Logs, batches
 
 FLOW = Flow("east", "west")
@@ -142,6 +147,27 @@ def test_of_another_failover_and_of_a_flow_that_is_copied_again_the_times_of_rec
         side = FencedSide(FLOW, replace(DONE, mode=mode), 5_000, is_cut=is_cut)
         assert side.is_told_by_offsets == by_offsets
         assert ("by the times of its records" in side.notes()[0]) != by_offsets
+
+
+def test_a_topic_that_was_created_anew_on_the_old_side_is_looked_at_from_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was copied of the one before says nothing of it."""
+    known = PartitionStatus("orders", 0, 100, 120, 90, 20, 1.0)
+    anew = PartitionStatus("bills", 1, 100, 20, 90, None, None)
+    silent = PartitionStatus("audits", 0, 100, None, 90, None, None)
+    looked: list[object] = []
+
+    def look(_: object, copied: object, *__: object, **___: object) -> Seen:
+        looked.append(copied)
+        return Seen()
+
+    monkeypatch.setattr(fenced_side, "Channel", lambda *_, **__: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(fenced_side, "look_at_logs", look)
+    settings = cast(MirrorSettings, SimpleNamespace(clusters={"east": SimpleNamespace(client={})}))
+    (chosen,) = flows_of("east->west")
+    look_at_fenced_side(settings, chosen, replace(STATUS, partitions=(known, anew, silent)))
+    assert looked == [{ORDERS: 100, BILLS: 0, TopicPartition("audits", 0): 100}]
 
 
 def test_what_is_copied_again_is_not_called_copied_by_nobody() -> None:
