@@ -397,6 +397,7 @@ class FlowState:
             return self
         found = replace(
             self,
+            writers=set(self.writers),
             standbys=dict(self.standbys),
             failovers=dict(self.failovers),
             not_understood=dict(self.not_understood),

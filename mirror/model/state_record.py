@@ -42,7 +42,15 @@ OF_THE_LEADER = (
 
 
 # What no engine and no command writes in a transaction: it counts as soon as it is written, whatever is open before it.
-OUTSIDE_TRANSACTIONS = (b'["claim"]', b'["standby",', b'["run"]', b'["pause"', b'["paused"]', b'["failover",')
+OUTSIDE_TRANSACTIONS = (
+    b'["claim"]',
+    b'["standby",',
+    b'["run"]',
+    b'["pause"',
+    b'["paused"]',
+    b'["failover",',
+    b'["writer",',
+)
 
 
 # Of these the first record counts, whoever wrote it.

@@ -414,5 +414,5 @@ def _own_writers(settings: MirrorSettings, cluster: str) -> set[int]:
             continue
         log = FlowLog(settings.clusters[cluster].client, state_topic(each.flow.source), alias=cluster)
         with closing(log), suppress(NeverRun):
-            own |= log.poll().writers
+            own |= log.observe().writers
     return own

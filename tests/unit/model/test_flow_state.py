@@ -59,8 +59,10 @@ def test_behind_an_open_transaction_counts_what_is_written_outside_of_any_and_by
             (*claim_record(Claim("other", 2)), None),
             (*after.record(), 2),
             (*late.record(), 1),
+            (*writer_record(77, 1), None),
         ]
     )
+    assert (seen.writers, state.writers) == ({77}, set()), "who writes behind it is no stranger"
     assert seen.claim is not None
     assert (seen.run, seen.claim.engine, seen.positions) == (after, "other", {}), "one that leads no more is late"
     assert state.claim is not None
