@@ -15,14 +15,12 @@ from rich.text import Text
 
 from mirror import terminal
 from mirror.escaping import printable_lines
-from mirror.waiting import Counted, OnLook, Watcher
+from mirror.waiting import Counted, OnLook, Watcher, outermost
 
 LINE_SECONDS = 15.0
 # A wait that is over by then is not worth a bar.
 _SOON_SECONDS = 3.0
 _BAR_WIDTH = 24
-# Of its thread: a wait within another is part of that one.
-_WITHIN = threading.local()
 
 Part: TypeAlias = str | tuple[str, str]
 """Words of a line, or words and their style."""
@@ -193,29 +191,23 @@ def waits_on(
 ) -> Watcher:
     """Return who shows waits: what is left where it can be counted, else, once it takes long, that it goes on."""
 
+    @outermost
     @contextmanager
     def shown(what: str) -> Iterator[OnLook]:
-        if getattr(_WITHIN, "is_waiting", False):
-            yield lambda _: None
-            return
-        _WITHIN.is_waiting = True
         began, doing = monotonic(), f"waiting for {what}"
-        try:
-            with display() if display else display_for(console, brief=True) as on:
-                is_shown = False
+        with display() if display else display_for(console, brief=True) as on:
+            is_shown = False
 
-                def on_look(seen: object) -> None:
-                    nonlocal is_shown
-                    if not isinstance(seen, Counted):
-                        if monotonic() - began >= _SOON_SECONDS:
-                            on.goes_on(doing)
-                    # What is there at once is not worth a bar.
-                    elif is_shown or not seen:
-                        is_shown = True
-                        on.watch(doing, seen.done, seen.of)
+            def on_look(seen: object) -> None:
+                nonlocal is_shown
+                if not isinstance(seen, Counted):
+                    if monotonic() - began >= _SOON_SECONDS:
+                        on.goes_on(doing)
+                # What is there at once is not worth a bar.
+                elif is_shown or not seen:
+                    is_shown = True
+                    on.watch(doing, seen.done, seen.of)
 
-                yield on_look
-        finally:
-            _WITHIN.is_waiting = False
+            yield on_look
 
     return shown

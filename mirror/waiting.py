@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -112,8 +113,33 @@ def watched(watcher: Watcher) -> Iterator[None]:
         _watchers.remove(watcher)
 
 
+def outermost(watcher: Watcher) -> Watcher:
+    """Return a watcher that shows no wait within another one of its thread: that is part of it."""
+
+    @contextmanager
+    def shown(what: str) -> Iterator[OnLook]:
+        if getattr(_WITHIN, "is_waiting", False):
+            yield lambda _: None
+            return
+        with within_a_wait(), watcher(what) as on_look:
+            yield on_look
+
+    return shown
+
+
+@contextmanager
+def within_a_wait() -> Iterator[None]:
+    """Have what this thread waits for meanwhile be part of a wait that is shown already."""
+    _WITHIN.is_waiting = True
+    try:
+        yield
+    finally:
+        _WITHIN.is_waiting = False
+
+
 def _nobody(_: str) -> AbstractContextManager[OnLook]:
     return nullcontext(lambda _: None)
 
 
+_WITHIN = threading.local()
 _watchers: list[Watcher] = [_nobody]

@@ -20,7 +20,7 @@ from IPython.display import DisplayHandle, display
 
 from mirror.drill.unattended import is_unattended
 from mirror.lab.service_times import Service
-from mirror.waiting import Counted, OnLook, wait_until, watched
+from mirror.waiting import Counted, OnLook, outermost, wait_until, watched, within_a_wait
 
 T = TypeVar("T")
 
@@ -99,13 +99,10 @@ class WaitingLine:
         )
 
 
+@outermost
 @contextmanager
 def shown(what: str) -> Iterator[OnLook]:
     """Show a wait once it takes long enough to be wondered at; a wait within another is part of that one."""
-    if getattr(_WITHIN, "is_waiting", False):
-        yield lambda _: None
-        return
-    _WITHIN.is_waiting = True
     line = WaitingLine(what)
     handle: DisplayHandle | None = None
 
@@ -120,7 +117,6 @@ def shown(what: str) -> Iterator[OnLook]:
     try:
         yield on_look
     finally:
-        _WITHIN.is_waiting = False
         line.end()
         if handle is not None:
             handle.update(line)
@@ -141,9 +137,9 @@ def answer_of(call: Callable[[], T], what: str) -> T:
     answer: Future[T] = Future()
 
     def run() -> None:
-        _WITHIN.is_waiting = True
         try:
-            answer.set_result(call())
+            with within_a_wait():
+                answer.set_result(call())
         except BaseException as problem:  # noqa: BLE001 - it is raised where the answer is waited for
             answer.set_exception(problem)
 
@@ -157,5 +153,4 @@ def _split(line: str) -> tuple[str, str]:
     return (where, how) if where else (how, "")
 
 
-_WITHIN = threading.local()
 _UNTIL_THE_KERNEL_ENDS = ExitStack()
