@@ -86,12 +86,17 @@ class FlowLog:
         return self.state
 
     def observe(self) -> FlowState:
-        """Take in what is new, and return the state with what the leader and people have said behind that.
+        """Take in what is new, and return what :meth:`observed` does. The exceptions are those of :meth:`poll`."""
+        self.poll()
+        return self.observed()
+
+    def observed(self) -> FlowState:
+        """Return the state of the last :meth:`poll`, with what the leader and people have said behind that.
 
         A transaction that is open, for as long as its interval or because it cannot be ended, hides all behind its
         start from who reads what is committed: also that the engine runs. The exceptions are those of :meth:`poll`.
         """
-        return self.poll().with_beyond((each.key, each.value, term_of(each.headers)) for each in self._tail.beyond())
+        return self.state.with_beyond((each.key, each.value, term_of(each.headers)) for each in self._tail.beyond())
 
     def exists(self) -> bool:
         """Ask the cluster whether it has the topic.

@@ -34,7 +34,7 @@ class StateFollowers:
             if its target does not answer.
         """
         log = self.log(clusters, flow)
-        return FlowState() if log is None else log.observe()
+        return FlowState() if log is None else log.observed()
 
     def log(self, clusters: Mapping[str, ClusterSettings], flow: Flow) -> FlowLog | None:
         """Return the log of a flow as it is by now, None if it has never run; it is not to be closed.

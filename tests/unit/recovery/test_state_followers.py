@@ -38,7 +38,7 @@ class Log:
             raise Log.problems.pop(0)
         return self.state
 
-    def observe(self) -> FlowState:
+    def observed(self) -> FlowState:
         return self.state
 
     def close(self) -> None:
