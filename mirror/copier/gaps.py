@@ -326,13 +326,16 @@ def _without_copies(
     return Detour(gap, _back(position, back, ends, target_id), intact_to=lost_from)
 
 
-def _of_another_topic(work: PartitionWork, position: Position, ends: Ends, now_ms: int) -> Detour:
+def _never_copied(position: Position, otherwise: str) -> tuple[int, str]:
+    """Return where a log that is gone was seen to end, and what was never copied of it; ``otherwise``: of nothing."""
     end = max(position.upstream, position.source_end)
-    left = (
-        f"its offsets {_range(position.upstream, end)} were never copied"
-        if end > position.upstream
-        else f"it is copied up to {position.upstream}, and was not seen to be longer"
-    )
+    if end == position.upstream:
+        return end, otherwise
+    return end, f"its offsets {_range(position.upstream, end)} were never copied"
+
+
+def _of_another_topic(work: PartitionWork, position: Position, ends: Ends, now_ms: int) -> Detour:
+    end, left = _never_copied(position, f"it is copied up to {position.upstream}, and was not seen to be longer")
     reason = (
         f"the topic {work.source.topic} on {work.flow.source} was deleted and created anew (id {position.topic_id}, "
         f"now {work.topic_id}); of the old {work.source}, {left}; the copy goes on with the new one from its start"
@@ -347,12 +350,7 @@ def _of_another_topic(work: PartitionWork, position: Position, ends: Ends, now_m
 
 
 def _of_another_log(work: PartitionWork, position: Position, ends: Ends, diverged: int, now_ms: int) -> Detour:
-    end = max(position.upstream, position.source_end)
-    left = (
-        f"its offsets {_range(position.upstream, end)} were never copied"
-        if end > position.upstream
-        else f"what it may have had from {position.upstream} on was never seen"
-    )
+    end, left = _never_copied(position, f"what it may have had from {position.upstream} on was never seen")
     reason = (
         f"{work.source} on {work.flow.source} was truncated at offset {diverged} after it had been copied up to "
         f"{position.upstream}, as by an unclean leader election; the copy keeps what it has of the offsets "
