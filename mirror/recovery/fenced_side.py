@@ -17,7 +17,7 @@ from typing import Any
 
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
-from mirror.control.flow_status import FlowStatus
+from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.control.gaps import iso_time
 from mirror.control.tick import now_ms
 from mirror.kafka.batch import Header
@@ -155,10 +155,10 @@ class FencedSide:
             messages.append(
                 f"deny it: mirror fence FILE --cluster {source}; the logs of its brokers tell the clients' addresses"
             )
-        since = f"since it was failed over ({iso_time(self.since_ms)})"
         if not messages:
             how = "" if self.is_told_by_offsets else ", by the times of its records"
-            messages.append(f"nobody was seen writing to {source} {since}{how}")
+            when = iso_time(self.since_ms)
+            messages.append(f"nobody was seen writing to {source} since it was failed over ({when}){how}")
         return tuple(messages)
 
     @property
@@ -255,10 +255,7 @@ def look_at_fenced_side(
     side = FencedSide(flow, entry, since_ms, is_cut=status.pauses.is_cut)
     ahead_ms = since_ms - now_ms()
     copied = {
-        # Of a topic that was created anew there since nothing is: where it ends is known, and not what of it is copied.
-        TopicPartition(each.topic, each.partition): 0
-        if each.lag_records is None and each.source_end is not None
-        else each.upstream_next
+        TopicPartition(each.topic, each.partition): each.upstream_next if side.is_cut and not _is_anew(each) else 0
         for each in status.partitions
         if not chosen.policy.is_heartbeats_topic(each.topic)
     }
@@ -270,7 +267,7 @@ def look_at_fenced_side(
             # Asked once the cluster answers, since that takes longer to give up.
             own = partial(_own_writers, settings, flow.source)
             seen = look_at_logs(
-                *(channel, copied if side.is_cut else dict.fromkeys(copied, 0), since_ms, own),
+                *(channel, copied, since_ms, own),
                 by_offsets=side.is_told_by_offsets,
                 seconds=seconds,
                 monotonic=monotonic,
@@ -281,6 +278,11 @@ def look_at_fenced_side(
     is_ahead = ahead_ms >= _CLOCKS_MS and not side.is_told_by_offsets
     ahead = f"that moment is {ahead_ms / 1000:.0f} s ahead of this machine's clock" if is_ahead else None
     return replace(side, written=written_behind(seen), unknown=seen.unknown, problem=ahead)
+
+
+def _is_anew(partition: PartitionStatus) -> bool:
+    """Whether its topic was created anew since: where it ends is known, and not what of it is to be copied."""
+    return partition.lag_records is None and partition.source_end is not None
 
 
 def with_fenced_side(status: FlowStatus, side: FencedSide | None) -> FlowStatus:
