@@ -114,7 +114,7 @@ class Fetching:
         for lane, code in refused:
             if code != codes.OFFSET_OUT_OF_RANGE:
                 fetcher.drop(lane)
-                why = codes.name(code) + codes.explained(code, "Read on the topic")
+                why = codes.name(code) + codes.hint(code, "Read on the topic")
                 trouble = f"the source refuses to read {lane.work.source}: {why}"
                 self._connections.leave(fetcher.cluster, lane, trouble)
         for lane in outside:

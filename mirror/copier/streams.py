@@ -351,7 +351,7 @@ class Stream:
         if not self._failed:
             self._failure = (code, message)
             answer = " ".join(filter(None, (codes.name(code), message)))
-            self.trouble = f"the target answers {answer}{codes.explained(code, 'Write on the topic')}"
+            self.trouble = f"the target answers {answer}{codes.hint(code, 'Write on the topic')}"
         is_out_of_turn = bool(self._failed) and code == codes.OUT_OF_ORDER_SEQUENCE
         self._failed.append(piece)
         if code not in codes.NOT_APPENDED and not is_out_of_turn:

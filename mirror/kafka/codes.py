@@ -76,7 +76,7 @@ def name(code: int) -> str:
     return str(kafka.errors.for_code(code).__name__).removesuffix("Error")
 
 
-def explained(code: int, right: str) -> str:
+def hint(code: int, right: str) -> str:
     """Return what is said behind an error's name: the ``right`` that is lacking, if one is, or what it waits for."""
     if code == OFFSET_NOT_AVAILABLE:
         return " (a leader that was elected lately tells the end once its replicas are in sync: min.insync.replicas)"

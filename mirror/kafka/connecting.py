@@ -342,20 +342,16 @@ def diagnosed(server: str, arguments: Mapping[str, Any], *, was_connected: bool 
     protocol = arguments["security_protocol"]
     try:
         with socket.create_connection((host, int(port)), timeout=_PROBE_SECONDS) as plain:
-            if context is not None:
-                try:
-                    context.wrap_socket(plain, server_hostname=host).close()
-                    if was_connected:
-                        return None
-                except TimeoutError:
-                    pass
-                except OSError as error:
-                    return tls_problem(error)
-            else:
-                try:
+            try:
+                if context is None:
                     return _asked(plain, protocol)
-                except TimeoutError:
-                    pass
+                context.wrap_socket(plain, server_hostname=host).close()
+                if was_connected:
+                    return None
+            except TimeoutError:
+                pass
+            except OSError as error:
+                return in_words(error) if context is None else tls_problem(error)
     except (OSError, ValueError) as error:
         return in_words(error)
     return (

@@ -67,7 +67,7 @@ class BrokerRefused(RequestFailed):
         self.error = kafka.errors.for_code(error) if isinstance(error, int) else error
         name, more = self.error.__name__, ""
         if self.code is not None:
-            name, more = codes.name(self.code), codes.explained(self.code, right)
+            name, more = codes.name(self.code), codes.hint(self.code, right)
         super().__init__(f"{what}: {name}{more}")
 
     @property

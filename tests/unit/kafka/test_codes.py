@@ -55,9 +55,9 @@ def test_what_a_coordinator_will_be_able_to_do_later() -> None:
 
 
 def test_a_right_that_is_lacking_is_named_and_no_other_error_asks_for_one() -> None:
-    assert codes.explained(29, "Write on the topic") == " (needs Write on the topic)"
-    assert codes.explained(19, "Write on the topic") == ""
-    assert codes.explained(29, "") == ""
+    assert codes.hint(29, "Write on the topic") == " (needs Write on the topic)"
+    assert codes.hint(19, "Write on the topic") == ""
+    assert codes.hint(29, "") == ""
 
 
 def test_an_end_that_a_leader_does_not_know_yet_is_told_with_what_it_waits_for() -> None:
