@@ -216,12 +216,14 @@ class Move:
 
     def first_reads(self, moved: Sequence[str] | None = None) -> Step:
         """Return the step that waits until every group reads on the target; None: those that a step has moved."""
+        target = self.flow.target
 
         def act(known: Known) -> Result:
-            groups, placed = sorted(moved_groups(known) if moved is None else moved), placed_in(known.get(GROUPS, {}))
+            groups = sorted(moved_groups(known) if moved is None else moved)
             if not groups:
                 return Result(Verdict.PASS, "no group was moved, so none is waited for")
             given = self.applications.first_reads(target, groups, _since(known))
+            placed = placed_in(known.get(GROUPS, {}))
             answers = checked_reads(given, target, lambda of: self.ends.idle_groups(of, placed), self.times.seen)
             found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
             verdict = worst(_verdict(each) for each in found.values())
@@ -230,7 +232,6 @@ class Move:
             times: dict[str, Json] = {group: each.at_ms for group, each in found.items() if isinstance(each, Done)}
             return Result(verdict, detail, {"cluster": target, "first_at_ms": times})
 
-        target = self.flow.target
         doing = f"wait until every group that was moved reads on {target}"
         return Step(FIRST_READS, doing, act, moments=first_read, only_watches=True)
 
