@@ -389,8 +389,7 @@ def producer_to(client: dict[str, str], **settings: Any) -> confluent_kafka.Prod
 def write(client: dict[str, str], partition: TopicPartition, numbers: Sequence[int], **settings: Any) -> None:
     """Write records that no other number has the like of."""
     producer = producer_to(client, **settings)
-    for number in numbers:
-        producer.produce(partition.topic, b"value %d" % number, b"key %d" % (number % 7), partition.partition)
+    _produce(producer, partition, numbers)
     assert producer.flush(60) == 0
 
 
@@ -402,9 +401,13 @@ def write_in_transactions(
     producer.init_transactions()
     for numbers in transactions:
         producer.begin_transaction()
-        for number in numbers:
-            producer.produce(partition.topic, b"value %d" % number, b"key %d" % (number % 7), partition.partition)
+        _produce(producer, partition, numbers)
         producer.commit_transaction()
+
+
+def _produce(producer: confluent_kafka.Producer, partition: TopicPartition, numbers: Sequence[int]) -> None:
+    for number in numbers:
+        producer.produce(partition.topic, b"value %d" % number, b"key %d" % (number % 7), partition.partition)
 
 
 def contents(records: Sequence[Record]) -> list[tuple[Any, ...]]:

@@ -26,7 +26,7 @@ from mirror.recovery.pause import Paused, Resumed, pause, resume
 from mirror.waiting import wait_until
 from tests.brokers.command import in_process
 from tests.brokers.engines import PARTITIONS, Engines
-from tests.brokers.same_offsets_both_ways import commit, committed
+from tests.brokers.same_offsets_both_ways import committed
 from tests.spark.small import small_spark
 
 
@@ -393,7 +393,6 @@ def test_while_a_flow_is_failed_over_groups_on_its_target_and_settings_of_its_co
 ) -> None:
     """The source may come back with other settings, and with groups that somebody has set to the end."""
     group = f"{engines.topic}-nightly"
-    original = TopicPartition(engines.topic, 0)
     copy = f"{engines.alias}.{engines.topic}"
 
     def retention(cluster: Cluster, topic: str) -> str | None:
@@ -409,7 +408,7 @@ def test_while_a_flow_is_failed_over_groups_on_its_target_and_settings_of_its_co
     first = engines.running["first"] = engines.start()
     engines.send(400)
     engines.await_all()
-    commit(engines.source, group, original, 10)
+    engines.commit("nightly", 10)
 
     def await_place(of_group: int) -> None:
         wait_until(
@@ -433,7 +432,7 @@ def test_while_a_flow_is_failed_over_groups_on_its_target_and_settings_of_its_co
         ),
     )
     keeps(west, copy, "7200000")
-    commit(engines.source, group, original, 100)
+    engines.commit("nightly", 100)
     await_renewals(engines, 5)
     assert retention(west, copy) == "7200000"
     assert committed(engines.target, group, TopicPartition(copy, 0)) == 10
