@@ -15,13 +15,13 @@ Invariants:
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's 
 from mirror import cache, executor_archive
 from mirror.no_spark import SparkDidNotStart
 from mirror.spark_conf import is_local, is_secret
+from mirror.spark_folder import SparkFolder
 
 _SETTINGS: dict[str, str] = {
     "spark.ui.enabled": "false",
@@ -74,18 +75,17 @@ _LOCAL_SETTINGS: dict[str, str] = {
 #: What whoever asks Spark may meet; a JVM that is killed may be met at any moment of its end.
 SPARK_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 
-_LOG_PREFIX = "mirror-spark-"
 _ENDING_SECONDS = 60.0
 # The one JVM that writes the archive of its classes at its end; on a busy machine that has taken over a minute.
 _ARCHIVING_SECONDS = 600.0
 _starting = threading.Lock()
+_folder: SparkFolder | None = None
+_TEMPORARY_FILES = "-Djava.io.tmpdir="
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _PYTHON, _PYTHON_PATH = "spark.pyspark.python", "spark.executorEnv.PYTHONPATH"
 _DRIVER_PORT = "spark.mirror.driver.port"
 _ARCHIVES, _PYTHON_FILES = "spark.archives", "spark.submit.pyFiles"
 _SOCKETS, _SOCKET_FOLDER = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
-# Spark adds "/.", 36 characters and ".sock"; the name of a socket has 107 bytes on Linux, and 103 elsewhere.
-_LONGEST_SOCKET_FOLDER = 103 - len("/.") - 36 - len(".sock")
 
 
 def spark_context(
@@ -106,9 +106,9 @@ def spark_context(
     settings
         Further Spark settings, which win over those of this module (``spark.driver.memory`` for instance).
     log_path
-        Where the output of Spark's JVM and of its workers is appended; otherwise a file in the temporary directory,
-        which `end_spark` removes, or the next start if this process is killed. It is kept off this process's own
-        streams, so that a notebook or a terminal shows results only.
+        Where the output of Spark's JVM and of its workers is appended; otherwise a file in Spark's own folder
+        (`spark_folder`), which goes with it. It is kept off this process's own streams, so that a notebook or a
+        terminal shows results only.
 
     Raises
     ------
@@ -140,6 +140,13 @@ def spark_session(
 
 
 def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None, log_path: Path | None) -> None:
+    global _folder  # noqa: PLW0603  # PySpark keeps its one context in globals too
+    try:
+        folder = _folder = SparkFolder()
+    except OSError as error:
+        raise SparkDidNotStart(
+            f"Spark has no folder for its temporary files ({error}); name one that can be written to by TMPDIR"
+        ) from error
     chosen_master = master or "local[*]"
     chosen = dict(_SETTINGS)
     given = dict(settings or {})
@@ -148,14 +155,13 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local(master):
         chosen |= _LOCAL_SETTINGS
-        chosen |= _socket_settings((Path(tempfile.gettempdir()), Path("/tmp")))  # noqa: S108  # Java's own choice
+        chosen |= _socket_settings(folder)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         archive = _class_archive_path()
         if cache.is_whole(archive):
             # Java passes over an archive that was made by another Java or from other jars, and dies of half a one.
             chosen[_JAVA_OPTIONS] += f" -XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds=off"
-    # Spark would otherwise leave a folder named spark-warehouse wherever it is started.
-    chosen["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "mirror-spark-warehouse")
+    chosen["spark.sql.warehouse.dir"] = str(folder.warehouse)
     modules, archives = "", None
     if not is_local(master):
         # Handed over below, once Spark is up.
@@ -164,12 +170,14 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
             own = given.get(_PYTHON_PATH)
             given[_PYTHON_PATH] = f"{executor_archive.FOLDER}:{own}" if own else executor_archive.FOLDER
     chosen |= given
+    java_options = chosen.get(_JAVA_OPTIONS, "")
+    if _TEMPORARY_FILES not in java_options:
+        chosen[_JAVA_OPTIONS] = f'{java_options} "{_TEMPORARY_FILES}{folder.path}"'.strip()
 
     def conf_of(values: Mapping[str, str]) -> SparkConf:
         return SparkConf(loadDefaults=False).setMaster(chosen_master).setAppName(app_name).setAll(list(values.items()))
 
-    _remove_old_files()
-    log = log_path or _passing_log()
+    log = log_path or folder.log
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
         with log.open("ab") as output:
@@ -181,7 +189,7 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
             gateway = _launched(open_ones, streams)
         context = SparkContext(conf=conf_of(chosen), gateway=gateway)
         if not is_local(master):
-            _ship(context, archives, modules)
+            _ship(context, folder.code, archives, modules)
         # It would print a stack when the JVM is lost; whoever asks Spark next is told of that.
         context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     except SPARK_ERRORS as error:
@@ -212,60 +220,28 @@ def _launched(conf: SparkConf, streams: Mapping[str, Any]) -> JavaGateway:
         raise
 
 
-def _socket_settings(folders: Sequence[Path]) -> dict[str, str]:
-    """Return how Spark and its Python workers talk on this machine: by sockets in the first folder that can have them.
+def _socket_settings(folder: SparkFolder) -> dict[str, str]:
+    """Return how Spark and its Python workers talk on this machine: by sockets, where their names fit.
 
-    Of a folder whose name is too long for a socket's, or that cannot be written to, Spark would only say so and end.
-    Where none is left they talk over the loopback address, as they do on the machines of a cluster: the folders of
-    executors have long names (YARN's containers for instance), and are not known here.
+    Otherwise they talk over the loopback address, as they do on the machines of a cluster: the folders of executors
+    have long names (YARN's containers for instance), and are not known here.
     """
-    for folder in folders:
-        if len(os.fsencode(folder)) <= _LONGEST_SOCKET_FOLDER and os.access(folder, os.W_OK | os.X_OK):
-            return {_SOCKETS: "true", _SOCKET_FOLDER: str(folder)}
-    return {_SOCKETS: "false"}
+    return {_SOCKETS: "true", _SOCKET_FOLDER: str(folder.path)} if folder.has_room_for_sockets else {_SOCKETS: "false"}
 
 
-def _ship(context: SparkContext, archives: str | None, modules: str) -> None:
+def _ship(context: SparkContext, code: Path, archives: str | None, modules: str) -> None:
     """Hand executors, also those that come later, the code of tasks: ``archives`` and ``modules``, joined by commas.
 
-    Without a word about archives it is this installation's own; an empty one says that the workers have the code.
+    Without a word about archives it is this installation's own, written to ``code``; an empty one says that the workers
+    have the code.
     """
     if archives is None:
-        code = _passing_archive()
         executor_archive.write_archive(code)
         archives = f"{code}#{executor_archive.FOLDER}"
     for archive in filter(None, archives.split(",")):
         context.addArchive(archive)
     for module in filter(None, modules.split(",")):
         context.addPyFile(module)
-
-
-def _passing_log() -> Path:
-    """Return where Spark's output goes that nobody asked to keep; it stays only if Spark does not end in order."""
-    return Path(tempfile.gettempdir()) / f"{_LOG_PREFIX}{os.getpid()}.log"
-
-
-def _passing_archive() -> Path:
-    """Return where the code for executors is as long as Spark runs: one that comes later takes it from there."""
-    return _passing_log().with_suffix(".zip")
-
-
-def _remove_old_files() -> None:
-    """Remove what processes have left that have ended without doing it themselves, by ``kill -9`` for instance."""
-    for file in Path(tempfile.gettempdir()).glob(f"{_LOG_PREFIX}*"):
-        pid = file.stem.removeprefix(_LOG_PREFIX)
-        # Another user's file, or one that somebody else has just removed, is not ours to worry about.
-        with suppress(OSError):
-            if pid.isdecimal() and not _is_running(int(pid)):
-                file.unlink()
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,17 +330,30 @@ def end_spark(patience_seconds: float = _ENDING_SECONDS) -> int | None:
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
             gateway.proc.wait()
-        if context is not None:
-            # Of one that did not even start, it says why.
-            _passing_log().unlink(missing_ok=True)
+        if context is not None and _folder is not None:
+            # The log of one that did not even start says why.
+            _folder.remove()
         if os.getpid() == 1:
             threading.Thread(target=_take_in, args=(gateway.proc.pid,), name="orphans", daemon=True).start()
-        _passing_archive().unlink(missing_ok=True)
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkSession._instantiatedSession = None
     return None if gateway is None else gateway.proc.returncode
+
+
+# Who ends without a word to Spark is to leave no files either.
+atexit.register(end_spark)
+
+
+def kill_spark() -> None:
+    """End this process's Spark as it is, for who only reads with it and is about to end."""
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.proc.kill()
+        gateway.proc.wait()
+    if _folder is not None:
+        _folder.remove()
 
 
 def _take_in(session: int) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,3 +79,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not _ON_BROKERS.isdisjoint(item.path.parents):
             item.add_marker(pytest.mark.brokers)
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder in which names of sockets are not too long."""
+    with tempfile.TemporaryDirectory(prefix="mirror-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)

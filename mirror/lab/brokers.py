@@ -328,7 +328,7 @@ class EmbeddedBroker:
             self._format(runtime, settings)
         if not self.layout.for_load:
             runtime = runtime.brief()
-        command = runtime.command("kafka.Kafka", [str(settings)], heap_megabytes=HEAP_MEGABYTES)
+        command = runtime.command("kafka.Kafka", [str(settings)], heap_megabytes=HEAP_MEGABYTES, temporary_files=home)
         processes.start(self.directory, self.name, command, owner_pid=self.owner_pid)
 
     def wait_until_ready(self) -> None:
@@ -349,7 +349,9 @@ class EmbeddedBroker:
     def _format(self, runtime: KafkaRuntime, settings: Path) -> None:
         """Give the data directory the cluster's id and Kafka's newest feature levels."""
         arguments = ["format", "--config", str(settings), f"--cluster-id={self.layout.cluster_id}"]
-        command = runtime.brief().command("kafka.tools.StorageTool", arguments, heap_megabytes=128)
+        command = runtime.brief().command(
+            "kafka.tools.StorageTool", arguments, heap_megabytes=128, temporary_files=settings.parent
+        )
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             raise BrokerError(f"cannot format {settings.parent}: {(done.stderr + done.stdout).strip()}")

@@ -59,11 +59,14 @@ def start(
     JavaMissing, JarsUnavailable, ProcessError
         with a message that says what to do.
     """
+    temporary_files = directory / f"{name}.tmp"
+    temporary_files.mkdir(parents=True, exist_ok=True)
     near = ["--clusters", *clusters] if clusters else []
     command = kafka_runtime.prepare(watch).command(
         "org.apache.kafka.connect.mirror.MirrorMaker",
         [str(properties.absolute()), *near],
         heap_megabytes=HEAP_MEGABYTES,
+        temporary_files=temporary_files.absolute(),
         log_level=log_level,
         memory_options=_MEMORY_OPTIONS,
     )

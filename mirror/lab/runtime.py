@@ -52,19 +52,20 @@ class KafkaRuntime:
         arguments: Sequence[str],
         *,
         heap_megabytes: int,
+        temporary_files: Path,
         log_level: str = "WARN",
         memory_options: Sequence[str] = FRUGAL,
     ) -> list[str]:
         """Return the command line that runs one of Kafka's main classes.
 
-        ``memory_options`` are how the heap begins and is collected. Performance data files would be left behind by
-        ``kill -9``.
+        ``memory_options`` are how the heap begins and is collected. ``temporary_files`` is a folder that goes with the
+        other files of the process: what it unpacks there, and performance data files, ``kill -9`` leaves behind.
         """
         archive = [] if self.class_archive is None else [f"-XX:SharedArchiveFile={self.class_archive}"]
         return [
             str(self.java.path),
             *(f"-Xmx{heap_megabytes}m", *memory_options),
-            *("-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError"),
+            *("-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError", f"-Djava.io.tmpdir={temporary_files}"),
             *archive,
             *self.java_options,
             f"-Dlog4j2.configurationFile={_LOG_SETTINGS}",

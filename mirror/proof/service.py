@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from mirror.proof.warm_up import warm_up
-from mirror.spark import spark_answers, spark_session
+from mirror.spark import kill_spark, spark_answers, spark_session
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -63,7 +63,7 @@ def serve(address_file: Path) -> None:
 
     Each connection has a thread: one that says nothing, or nothing of ours, keeps nobody waiting.
     """
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    signal.signal(signal.SIGTERM, _end)
     key = secrets.token_bytes(32)
     judging = threading.Lock()
     # Who connects is asked for the key by its thread: here one that does not answer would keep the others out.
@@ -80,6 +80,11 @@ def serve(address_file: Path) -> None:
             with suppress(*_LOST):
                 connection = listener.accept()
                 threading.Thread(target=_serve, args=(connection, key, warm, judging), daemon=True).start()
+
+
+def _end(*_: object) -> None:
+    kill_spark()
+    os._exit(0)
 
 
 def _serve(connection: Connection, key: bytes, warm: threading.Thread, judging: threading.Lock) -> None:

@@ -53,7 +53,10 @@ class OldMirror:
         """Start Apache's, of Kafka 3.9."""
         made = runtime.prepare(wanted=jars.OLDER)
         options = self.arguments(include, *more)
-        return self._started(made.command("kafka.tools.MirrorMaker", options, heap_megabytes=256), None)
+        command = made.command(
+            "kafka.tools.MirrorMaker", options, heap_megabytes=256, temporary_files=self.folder.absolute()
+        )
+        return self._started(command, None)
 
     def _started(self, command: Sequence[str], env: Mapping[str, str] | None) -> ManagedProcess:
         name = f"mirror-{len(self.running)}"

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -366,13 +365,6 @@ def test_whose_session_is_over_logs_in_again_before_the_broker_hangs_up(doors: D
     assert second is not first
     second.close()
     held.close()
-
-
-@pytest.fixture
-def short_folder() -> Iterator[Path]:
-    """A folder in which names of sockets are not too long."""
-    with tempfile.TemporaryDirectory(prefix="mirror-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 @pytest.mark.long

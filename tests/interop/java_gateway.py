@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +25,8 @@ class JavaRemoteClusterUtils:
         runtime = kafka_runtime.prepare()
         (jar,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
         # The command line of the brokers, but for what is run and how py4j wants to be started.
-        options = [option for option in runtime.command("", [], heap_megabytes=256)[1:] if option.startswith("-")]
+        command = runtime.command("", [], heap_megabytes=256, temporary_files=Path(tempfile.gettempdir()))
+        options = [option for option in command[1:] if option.startswith("-")]
         port, token, self._process = launch_gateway(
             jarpath=str(jar),
             classpath=f"{runtime.jars}/*",

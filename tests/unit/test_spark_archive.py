@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,17 +65,3 @@ def test_a_jvm_that_does_not_end_is_killed_and_said_to_be(endings: list[str], mo
 
     assert spark.end_spark(patience_seconds=0.0) == -9
     assert spark.end_spark() is None
-
-
-def test_logs_of_processes_that_were_killed_are_removed_and_no_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spark.tempfile, "gettempdir", lambda: str(tmp_path))
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    gone, own = tmp_path / f"mirror-spark-{ended.pid}.log", tmp_path / f"mirror-spark-{os.getpid()}.log"
-    parents, other = tmp_path / f"mirror-spark-{os.getppid()}.log", tmp_path / "mirror-spark-notes.log"
-    for each in (gone, own, parents, other):
-        each.touch()
-    spark._remove_old_files()
-    assert sorted(tmp_path.iterdir()) == sorted([own, parents, other])

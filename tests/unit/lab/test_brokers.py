@@ -106,12 +106,13 @@ def test_properties_are_rendered_as_java_reads_them() -> None:
 def test_a_command_line_holds_heap_archive_and_logging() -> None:
     archived = KafkaRuntime(RUNTIME.java, RUNTIME.jars, Path("/a.jsa"), ("-Dx=y",))
 
-    plain = RUNTIME.command("main.Class", ["argument"], heap_megabytes=128)
-    command = archived.command("main.Class", [], heap_megabytes=128, log_level="INFO")
+    plain = RUNTIME.command("main.Class", ["argument"], heap_megabytes=128, temporary_files=Path("/f"))
+    command = archived.command("main.Class", [], heap_megabytes=128, temporary_files=Path("/f"), log_level="INFO")
 
     assert plain[0] == "/j/java"
     assert plain[-4:] == ["-cp", "/jars/*", "main.Class", "argument"]
     assert not any("SharedArchiveFile" in item for item in plain)
+    assert "-Djava.io.tmpdir=/f" in plain
     assert {"-Xmx128m", "-XX:SharedArchiveFile=/a.jsa", "-Dx=y", "-Dmirror.log.level=INFO"} <= set(command)
     assert Path(runtime.__file__).with_name("log4j2.xml").exists()
 
@@ -121,5 +122,9 @@ def test_a_node_without_a_vote_keeps_its_address() -> None:
 
 
 def test_what_is_over_within_minutes_is_compiled_by_the_first_compiler_alone() -> None:
-    assert "-XX:TieredStopAtLevel=1" in RUNTIME.brief().command("main.Class", [], heap_megabytes=128)
-    assert "-XX:TieredStopAtLevel=1" not in RUNTIME.command("main.Class", [], heap_megabytes=128)
+    assert "-XX:TieredStopAtLevel=1" in RUNTIME.brief().command(
+        "main.Class", [], heap_megabytes=128, temporary_files=Path("/f")
+    )
+    assert "-XX:TieredStopAtLevel=1" not in RUNTIME.command(
+        "main.Class", [], heap_megabytes=128, temporary_files=Path("/f")
+    )
