@@ -36,6 +36,7 @@ from mirror.parts import PartWriter
 _PART_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _BURST = 2000
+_ANSWER_SECONDS = 2.0
 _GOODBYE_SECONDS = 4.0
 
 
@@ -181,6 +182,7 @@ class GroupMember(threading.Thread):
             else:
                 self._take_all()
             self._read()
+            self._ask()
             self._checkpoint(last=True)
         except BaseException as failure:
             self.failure = failure
@@ -217,6 +219,14 @@ class GroupMember(threading.Thread):
                     self._reading.note(self._group, self.name, self._cluster, message)
                 else:
                     self._log_problem(error)
+
+    def _ask(self) -> None:
+        """Ask for an answer: of a loss the client tells behind all it had fetched, of which a slow reader has much."""
+        if not self._reach.is_lost:
+            try:
+                self._consumer.list_topics(timeout=_ANSWER_SECONDS)
+            except KafkaException:
+                self._reach.is_lost = True
 
     def _take_all(self) -> None:
         """Take all partitions, each from its bookmark, or from its beginning, once all topics are there."""
