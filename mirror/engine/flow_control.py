@@ -36,7 +36,7 @@ from mirror.engine.copied_back import CopiedBack
 from mirror.engine.copy_counters import CopyCounters
 from mirror.engine.earlier_runs import has_run_before, has_shared_copies
 from mirror.engine.flow_messages import used_meanwhile
-from mirror.engine.flow_pauses import look_at_resumed, unless_cut
+from mirror.engine.flow_pauses import look_at_resumed, unless_cut, while_uncut
 from mirror.engine.flow_producers import FlowProducers, TakenProducers
 from mirror.engine.flow_runtime import REFUSED_SECONDS, FlowRuntime
 from mirror.engine.foreign_writers import ForeignWriters
@@ -336,7 +336,7 @@ class FlowControl:
                 record,
                 log,
                 # What was handed over goes out while the others are asked for: nothing is waited for in between.
-                before_writing=self._lease.require_now,
+                before_writing=while_uncut(self._runtime, self._lease.require_now),
             )
             ticks.append((settings.sync_group_offsets_interval_seconds, unless_cut(self._runtime, groups)))
         return ticks

@@ -21,6 +21,10 @@ _NOT_TAKEN_OVER = "it is to be taken over from Java MirrorMaker"
 _NOT_BEGUN = "it is not on record yet where its copy is to begin (auto.offset.reset = latest)"
 
 
+class FlowCut(Exception):
+    """The flow is cut by a failover: what groups and topics have on its target is left as it is."""
+
+
 def take_pauses(runtime: FlowRuntime, pauses: Pauses) -> bool:
     """Take in what is paused from the next epoch on, and have the running one end; return whether it is new."""
     with runtime.lock:
@@ -91,14 +95,29 @@ def unless_cut(
     """
 
     def run() -> TickReport:
-        with runtime.lock:
-            # A wish of a later version may be one.
-            is_cut = runtime.pauses.is_cut or runtime.pauses.obscure is not None
-        if is_cut:
+        try:
+            while_uncut(runtime, lambda: None)()
+            return tick.tick()
+        except FlowCut:
             return TickReport(f"{tick.about} {runtime.settings.flow}", clock(), 0, notes=(LEFT_OUT,))
-        return tick.tick()
 
     return run
+
+
+def while_uncut(runtime: FlowRuntime, require: Callable[[], None]) -> Callable[[], None]:
+    """Return what raises :class:`FlowCut` while the flow is failed over, else what ``require`` does.
+
+    For a round that was under way when the flow was cut, which asks before each request.
+    """
+
+    def check() -> None:
+        require()
+        with runtime.lock:
+            # A wish of a later version may be one.
+            if runtime.pauses.is_cut or runtime.pauses.obscure is not None:
+                raise FlowCut
+
+    return check
 
 
 def pause_report(runtime: FlowRuntime, engine: str) -> PauseReport | None:

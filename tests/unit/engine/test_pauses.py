@@ -17,7 +17,7 @@ from mirror.copier.work import Handover
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.flow_messages import reasons
-from mirror.engine.flow_pauses import LEFT_OUT, pause_report, take_pauses, take_resumed, unless_cut
+from mirror.engine.flow_pauses import LEFT_OUT, pause_report, take_pauses, take_resumed, unless_cut, while_uncut
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
@@ -121,6 +121,26 @@ def test_ticks_that_change_what_the_target_has_are_left_out_while_the_flow_is_fa
     take_pauses(runtime, Pauses((ALL,), cut=replace(ALL, is_cut=True)))
     assert tick() == TickReport("topic configs east->west", 7, 0, notes=(LEFT_OUT,))
     assert rounds == [7]
+
+
+def test_a_round_that_is_under_way_when_the_flow_is_cut_writes_no_more(engine: Engine, runtime: FlowRuntime) -> None:
+    cut = Pauses((ALL,), cut=replace(ALL, is_cut=True))
+    asked: list[str] = []
+    before_writing = while_uncut(runtime, lambda: asked.append("lead"))
+
+    class Tick(FlowTick):
+        about = "group offsets"
+
+        def _round(self, _: int) -> tuple[int, Sequence[str]]:
+            before_writing()
+            take_pauses(runtime, cut)
+            before_writing()
+            raise AssertionError("the second request is not sent")
+
+    ends = cast(Cluster, None), cast(Cluster, None)
+    tick = unless_cut(runtime, Tick(*ends, runtime.settings, lambda: 7), lambda: 7)
+    assert tick() == TickReport("group offsets east->west", 7, 0, notes=(LEFT_OUT,))
+    assert asked == ["lead", "lead"]
 
 
 def test_a_pause_is_said_to_hold_once_the_epoch_that_was_planned_before_it_is_over(
