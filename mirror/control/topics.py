@@ -158,6 +158,13 @@ def plan_configs(source: ClusterTopics, target: ClusterTopics, settings: FlowSet
     for name, remote_name in _copies(source, settings) if settings.sync_topic_configs else ():
         if remote_name not in target.topics:
             continue
+        if any(old_topics.closes(*each) for each in _own(target.configs.get(remote_name)).items()):
+            problems[remote_name] = (
+                f"topic {remote_name} on {target.alias} takes no records: max.message.bytes = 0, which closes a topic "
+                "that is about to be made anew; if nobody does that now, have it follow the source again by "
+                f"kafka-configs.sh --alter --entity-type topics --entity-name {remote_name} --delete-config "
+                "max.message.bytes"
+            )
         if name in source.configs.problems:
             problems[remote_name] = _unreadable(source, name, "they are not synchronized until then")
         elif name in source.configs:
@@ -386,7 +393,7 @@ def _config_change(
 
     A copy that is closed, to be made anew, is opened by whoever has closed it.
     """
-    own = {each.name: each.value for each in present or () if each.source == "DYNAMIC_TOPIC_CONFIG"}
+    own = _own(present)
     wanted, unwanted = {}, []
     for entry, value in _candidates(entries, settings):
         if old_topics.closes(entry.name, own.get(entry.name)):
@@ -397,6 +404,11 @@ def _config_change(
         elif own.get(entry.name) != value:
             wanted[entry.name] = value
     return ConfigChange(wanted, tuple(unwanted))
+
+
+def _own(entries: tuple[ConfigEntry, ...] | None) -> dict[str, str | None]:
+    """Return what is set for a topic itself."""
+    return {each.name: each.value for each in entries or () if each.source == "DYNAMIC_TOPIC_CONFIG"}
 
 
 # --- side topics -------------------------------------------------------------------------------------------------

@@ -119,6 +119,7 @@ def test_what_closes_a_topic_to_be_made_anew_is_neither_copied_to_the_other_side
         for defaults in ("target", "source"):
             changes = plan_topics(source, closed_copy, flow_settings(f"east->west.use.defaults.from = {defaults}"))
             assert changes.config_changes == {"east.orders": ConfigChange({"retention.ms": "60"})}
+            assert "east.orders on west takes no records" in changes.blocked["east.orders"]
 
 
 def test_a_setting_that_falls_back_to_the_sources_broker_file_leaves_the_copys_own_alone() -> None:
