@@ -116,26 +116,26 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | N
     answers for what a run that was given up has denied; None if there is neither.
     """
     denied = () if denying is None else (deny_step(move.flow.source, denying, move.unless_given_up),)
-    arrival = (move.start(), move.first_write(), move.first_reads(), move.finish())
+    arrival = (move.first_write(), move.first_reads(), move.finish())
     if mode is Mode.PLANNED:
         copy = (move.stop(), *denied, move.fence(), move.drain(), move.cut(holds_on=True), move.verify())
-        start, *rest = arrival
         return (
             move.begin(),
             *copy,
             move.groups(),
             move.positions(),
             move.last_look(),
-            start,
+            move.start(),
             copy_back(move, back),
-            *rest,
+            *arrival,
         )
     moved = (move.cut(holds_on=True), move.groups(), move.positions())
+    started = (move.last_look(), move.start(), *arrival)
     if mode is Mode.UNPLANNED:
-        return (detect(move), move.begin(), move.stop(), *denied, *moved, *arrival)
+        return (detect(move), move.begin(), move.stop(), *denied, *moved, *started)
     # What the source has acknowledged until its applications were stopped is lacking too.
     first, final = _state_loss(move, "loss", ""), _state_loss(move, "final loss", ", now that the flow is cut")
-    return (first, move.begin(), move.stop(), *denied, *moved, final, *arrival)
+    return (first, move.begin(), move.stop(), *denied, *moved, final, *started)
 
 
 def look_ahead(

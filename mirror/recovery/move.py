@@ -169,6 +169,8 @@ class Move:
         source = self.flow.source
 
         def undo() -> str:
+            if self.entry.mode == "unplanned" and not self.is_planned:
+                return f"the applications on {source}, which was gone, stay stopped: start them there once it is back"
             answer = self.applications.start(source)
             if isinstance(answer, NotDone):
                 raise NotTakenBack(f"the applications are not started on {source} again: {answer}")
@@ -187,7 +189,7 @@ class Move:
             STOP,
             f"stop the applications on {source}",
             act,
-            undo=self.unless_given_up(undo) if self.is_planned else None,
+            undo=self.unless_given_up(undo),
             moments=(lambda _: ()) if self.is_planned else when_passed(Event.FENCED),
         )
 
@@ -285,11 +287,9 @@ class Move:
         WaitTimeout
             if it does not in time, or cannot: the message names partitions.
         """
-        left: list[str] = []
-        stopped: list[str] = []
+        left, stopped = list[str](), list[str]()
         if self.ends.is_paused():
             raise WaitTimeout(f"{self.flow} is paused, so it copies nothing: mirror resume")
-
         ran_at = self.monotonic()
         is_alone = False
         most = 0
@@ -306,11 +306,10 @@ class Move:
             most = max(most, count)
             return Counted(most - count, most)
 
-        what = f"{self.flow.target} to have the records of {self.flow.source}"
         try:
             wait_until(
                 look,
-                what,
+                f"{self.flow.target} to have the records of {self.flow.source}",
                 timeout_seconds=self.times.drain,
                 until=lambda _: not left or bool(stopped) or is_alone,
             )
@@ -396,15 +395,15 @@ class Move:
         return Step(VERIFY, f"compare {self.flow.target} with {self.flow.source}, record by record where need be", act)
 
     def last_look(self) -> Step:
-        """Return the step that makes sure that nobody has written to the source since it was fenced."""
+        """Return the step right before the applications are started: the run is on record, the source as fenced."""
+        so = f"this run is on record on {self.record.flow.target} still"
+        so += f", and nobody has written to {self.flow.source} since it was fenced" if self.is_planned else ""
 
         def act(known: Known) -> Result:
-            if problem := self.off_record() or self.grown(known):
-                return Result(Verdict.FAIL, problem)
-            return Result(Verdict.PASS, f"nobody has written to {self.flow.source} since it was fenced")
+            problem = self.off_record() or (self.grown(known) if self.is_planned else None)
+            return Result(Verdict.PASS, so) if problem is None else Result(Verdict.FAIL, problem)
 
-        doing = f"make sure once more that nobody has written to {self.flow.source}"
-        return Step("last look", doing, act)
+        return Step("last look", f"make sure once more that {so}", act)
 
     # The groups.
 
@@ -424,8 +423,8 @@ class Move:
             }
             if moves.refused:
                 return Result(Verdict.FAIL, named([str(each) for each in moves.refused]), facts)
-            groups = len({each.group for each in plan.positions})
-            message = f"{counted(moves.written, 'position')} of {counted(groups, 'group')} {are(moves.written)} written"
+            groups = counted(len({each.group for each in plan.positions}), "group")
+            message = f"{counted(moves.written, 'position')} of {groups} {are(moves.written)} written"
             if plan.source_problem is not None:
                 message += ", by the checkpoints"
             if plan.unseen:
@@ -448,8 +447,8 @@ class Move:
             return "no position of a group is changed" if not snapshots else "the positions of groups are put back"
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
-        back = self.unless_given_up(undo)
-        return Step(GROUPS, doing, act, drift=drift, undo=back, moments=when_passed(Event.OFFSETS_APPLIED))
+        moments = when_passed(Event.OFFSETS_APPLIED)
+        return Step(GROUPS, doing, act, drift=drift, undo=self.unless_given_up(undo), moments=moments)
 
     def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
         """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""

@@ -255,8 +255,10 @@ class StepsUnderWay:
                 self._runner.failed(step.name, f"behind the point of no return, and not so any more: {drift}")
                 return False
         # What rests on it is taken back, and done again; an earlier attempt to take it back may have got no further.
-        is_to_be_done_anew = before is not None or step.name not in self._unknown
-        if is_to_be_done_anew and not self._is_beyond:
+        # Not where it is done again only since nobody knew, and what it had found is still so.
+        unsure = self._unknown.get(step.name)
+        is_as_it_was = unsure is not None and _drift_of(step, unsure, is_beyond_return=self._is_beyond) is None
+        if not is_as_it_was and not self._is_beyond:
             behind = self._steps[self._next + 1 :]
             if not self._runner.undone(behind):
                 return False

@@ -21,7 +21,19 @@ from mirror.recovery.run import FAILOVER, Run, Wanted
 from mirror.recovery.steps import StepResult
 from tests.unit.recovery.world import EAST, HOME, ORDERS, THERE, WEST, Killed, StandInEnds, World, move_of
 
-STEPS = ["detect", "begin", "stop", "cut", "groups", "positions", "start", "first write", "first reads", "finish"]
+STEPS = [
+    "detect",
+    "begin",
+    "stop",
+    "cut",
+    "groups",
+    "positions",
+    "last look",
+    "start",
+    "first write",
+    "first reads",
+    "finish",
+]
 
 
 def under_way(world: World, path: Path) -> UnderWay:

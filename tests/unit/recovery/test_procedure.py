@@ -151,7 +151,8 @@ def test_an_unplanned_failover_asks_nothing_of_the_source_but_whether_it_is_gone
     world = lost()
     results = performed(world, tmp_path, unplanned)
     assert [each.name for each in results] == [
-        "detect", "begin", "stop", "cut", "groups", "positions", "start", "first write", "first reads", "finish"
+        "detect", "begin", "stop", "cut", "groups", "positions", "last look", "start", "first write", "first reads",
+        "finish",
     ]  # fmt: skip
     assert verdict(results) is Verdict.PASS
     assert (world.at_work, world.groups[WEST]) == ({WEST}, {"audit": 7})

@@ -1,0 +1,114 @@
+"""A run that ended between two of its steps and is taken up, or taken back, by the next process: what came meanwhile counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirror.evidence.journal import Event, Journal
+from mirror.model.failover import Phase
+from mirror.model.verdict import Verdict, worst
+from mirror.recovery.failover import Mode, steps_of
+from mirror.recovery.move import Times
+from mirror.recovery.recent_writers import RecentWriter, Writers
+from mirror.recovery.steps import Step, StepResult, carry_out, take_back
+from tests.unit.recovery.world import EAST, ENTRY, ORDERS, WEST, World, move_of
+
+
+class Ended(Exception):
+    """The process is killed."""
+
+
+class Behind(Journal):
+    """A journal right behind whose entry of the end of a step something happens."""
+
+    def __init__(self, directory: Path, step: str, happens: Callable[[], object]) -> None:
+        super().__init__(directory / "journal.jsonl")
+        self._step = step
+        self._happens = happens
+
+    def append(self, event: Event, **named: object) -> object:
+        entry = super().append(event, **named)
+        if (event, named.get("step")) == (Event.STEP_FINISHED, self._step):
+            self._happens()
+        return entry
+
+
+def run_until(steps: Sequence[Step], directory: Path, step: str) -> None:
+    def ends() -> None:
+        raise Ended
+
+    with pytest.raises(Ended):
+        carry_out(steps, Behind(directory, step, ends), goes_back=True)
+
+
+def taken_up(steps: Sequence[Step], directory: Path) -> dict[str, StepResult]:
+    results = carry_out(steps, Journal(directory / "journal.jsonl"), goes_back=True)
+    return {each.name: each for each in results}
+
+
+NEVER_TOLD = Writers((), {ORDERS: "it has no leader"})
+SLOW = Writers((RecentWriter(ORDERS, 5, 0, 1_000, None),))
+
+
+@pytest.mark.parametrize("step", ["drain", "verify", "last look"])
+@pytest.mark.parametrize(("writers", "is_told"), [(NEVER_TOLD, True), (NEVER_TOLD, False), (SLOW, False)])
+def test_what_was_written_behind_a_fence_that_was_unknown_is_copied_before_the_applications_move(
+    tmp_path: Path, step: str, writers: Writers, is_told: bool
+) -> None:
+    """The fence fixed new ends, and what had reached the old ones stayed proven: 5 records were left behind."""
+    world = World(writers=writers, is_told_of_stops=is_told)
+    times = Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1, seen=0.0)
+    steps = steps_of(Mode.PLANNED, replace(move_of(world, tmp_path), times=times), None)
+    run_until(steps, tmp_path, step)
+    world.written[EAST] += 5
+    found = taken_up(steps, tmp_path)
+    assert found["fence"].result.verdict is Verdict.UNKNOWN
+    assert (world.at_work, world.copied[EAST]) == ({WEST}, world.written[EAST])
+    assert not found["drain"].was_proven
+    assert not found["verify"].was_proven
+
+
+def taken_back(steps: Sequence[Step], directory: Path) -> dict[str, StepResult]:
+    return {each.name: each for each in take_back(steps, Journal(directory / "journal.jsonl"))}
+
+
+def test_a_cut_off_run_that_is_taken_back_starts_the_applications_where_they_were(tmp_path: Path) -> None:
+    """They stayed stopped, on both sides, and the verdict was PASS."""
+    world = World()
+    steps = steps_of(Mode.CUT_OFF, move_of(world, tmp_path, mode="cut-off"), None)
+    run_until(steps, tmp_path, "groups")
+    assert world.at_work == set()
+    found = taken_back(steps, tmp_path)
+    assert worst(each.result.verdict for each in found.values()) is Verdict.PASS
+    assert (world.at_work, world.paused, world.record) == ({EAST}, set(), {})
+
+
+def test_an_unplanned_run_that_is_taken_back_says_that_the_applications_stay_stopped(tmp_path: Path) -> None:
+    """Their cluster was found to be gone: there is nothing to start them on."""
+    world = World(is_up={EAST: False, WEST: True})
+    steps = steps_of(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
+    run_until(steps, tmp_path, "groups")
+    found = taken_back(steps, tmp_path)
+    assert "the applications on east, which was gone, stay stopped" in found["back: stop"].result.detail
+    assert (world.at_work, world.record) == (set(), {})
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_run_that_others_have_given_up_meanwhile_starts_no_applications(tmp_path: Path, mode: Mode) -> None:
+    """Another run moves the groups by then; only a planned one looked, an unplanned one ended with itself as done."""
+    world = World(is_up={EAST: mode is not Mode.UNPLANNED, WEST: True})
+
+    def others_give_it_up() -> None:
+        world.record = {"theirs": replace(ENTRY, run="theirs", phase=Phase.UNDER_WAY)}
+
+    journal = Behind(tmp_path, "positions", others_give_it_up)
+    results = carry_out(steps_of(mode, move_of(world, tmp_path, mode=str(mode)), None), journal, goes_back=False)
+    assert results[-1].result.verdict is Verdict.FAIL
+    assert "others have given it up" in results[-1].result.detail
+    assert "start on west" not in world.done
+    assert set(world.record) == {"theirs"}
+    assert not any(each.event is Event.POINT_OF_NO_RETURN for each in journal.read().entries)
