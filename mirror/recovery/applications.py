@@ -31,6 +31,8 @@ _OUTPUT = 2000
 _ANSWER_BYTES = 4 << 20
 # As far as clocks go in a date.
 _LAST_MS = 253_402_300_799_999
+# So far apart may the clocks be of who stamps a moment and of who compares it.
+_CLOCKS_MS = 10_000
 _COMMANDS = ("stop", "start", "probe", "stop_group", "start_group", "stop_producers", "start_producers")
 # What a no, or no answer, means for the run: it stops, or it goes on without.
 _ENDS = "the run stops at this step, and says how it stands and how it goes on"
@@ -412,7 +414,8 @@ class Commands:
                 message = f"what the probe prints is not as agreed: {size:,} bytes, more than {_ANSWER_BYTES:,} bytes"
                 return dict.fromkeys(wanted, NotDone(message, _end_of(out)))
             out.seek(0)
-            return _answers_of_probe(out.read().decode(errors="replace").strip(), _end_of(out), wanted, self.now_ms())
+            printed = out.read().decode(errors="replace").strip()
+            return _answers_of_probe(printed, _end_of(out), wanted, int(more["MIRROR_SINCE_MS"]), self.now_ms())
 
     def _probed(self, cluster: str, groups: Sequence[str], since_ms: int, wanted: Sequence[str]) -> dict[str, Answer]:
         """Ask the probe until it tells of all that is wanted: of groups by their names, of the first write by ''."""
@@ -475,7 +478,7 @@ def _seconds(path: Path, key: str, content: Mapping[str, Any]) -> float:
     return float(value)
 
 
-def _answers_of_probe(output: str, end: str, wanted: Sequence[str], now_ms: int) -> dict[str, Answer]:
+def _answers_of_probe(output: str, end: str, wanted: Sequence[str], since_ms: int, now_ms: int) -> dict[str, Answer]:
     """Return what a probe that has ended well with ``output`` tells of what is wanted; ``end`` is it for people."""
     if not output.startswith("{"):
         if any(line.lstrip().startswith("{") for line in output.splitlines()):
@@ -488,10 +491,10 @@ def _answers_of_probe(output: str, end: str, wanted: Sequence[str], now_ms: int)
         found = {name: content.get("first_write_at_ms") if not name else of_groups.get(name) for name in wanted}
     except (AttributeError, ValueError, RecursionError) as error:
         return dict.fromkeys(wanted, NotDone(f"what the probe prints is not as agreed: {error}", end))
-    return {name: _moment(name, at, end) for name, at in found.items()}
+    return {name: _moment(name, at, end, since_ms, now_ms) for name, at in found.items()}
 
 
-def _moment(name: str, at: object, end: str) -> Done | NotDone:
+def _moment(name: str, at: object, end: str, since_ms: int, now_ms: int) -> Done | NotDone:
     if at is None:
         what = (
             f"'groups' of what it prints has no moment of {name!r}"
@@ -501,6 +504,12 @@ def _moment(name: str, at: object, end: str) -> Done | NotDone:
         return NotDone(f"the probe does not say that it has come about: {what}", end)
     if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at <= _LAST_MS:
         return NotDone(f"what the probe prints is not as agreed: {at!r:.100} is no moment in ms since 1970", end)
+    if at < since_ms - _CLOCKS_MS:
+        why = f"the moment {at} that the probe prints is {(since_ms - at) / 1000:,.0f} s before MIRROR_SINCE_MS"
+        return NotDone(f"{why}: is it that of the old cluster, or a clock that is behind?", end)
+    if at > now_ms + _CLOCKS_MS:
+        why = f"the moment {at} that the probe prints is {(at - now_ms) / 1000:,.0f} s ahead of this machine's clock"
+        return NotDone(why, end)
     return Done("the probe says so", at)
 
 

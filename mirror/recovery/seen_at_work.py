@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Any
 
+from mirror.kafka.answers import Found
 from mirror.kafka.channel import Channel, offsets_request
 from mirror.kafka.cluster import Cluster
 from mirror.model.partition import TopicPartition
@@ -94,19 +95,20 @@ def _timestamps(answer: Any) -> Iterator[tuple[TopicPartition, int, int]]:
 
 
 def idle_groups(cluster: Cluster, groups: Collection[str], placed: Placed) -> dict[str, str]:
-    """Return the groups without a member, and with no other position than where they were put; for people, how so.
+    """Return the groups that show nothing of being at work; for people, how so.
 
-    A group of which the cluster does not tell is none of them.
+    They have no member, and of the partitions where they were put none is further than that; of others it is not known
+    when they were read. Or the cluster does not tell of them.
     """
     members = cluster.describe_groups(groups)
+    found = {group: f"{cluster.alias} does not tell of it: {why}" for group, why in members.problems.items()}
     empty = [group for group, each in members.items() if not each.is_active]
-    positions = cluster.positions_of_groups(empty) if empty else {}
-    found = {}
+    positions = cluster.positions_of_groups(empty) if empty else Found()
     for group in empty:
-        at = {each: known.position for each, known in positions[group].items()} if group in positions else None
-        put = placed.get(group, {})
-        if at is not None and at.items() <= put.items():
-            found[group] = f"it has no member on {cluster.alias}, and stands where it was put"
+        at = {each: known.position for each, known in positions.get(group, Found()).items()}
+        if not any(at.get(each, put) > put for each, put in placed.get(group, {}).items()):
+            where = f": {positions.problems[group]}" if group in positions.problems else ", and has not read on there"
+            found[group] = f"it has no member on {cluster.alias}{where}"
     return found
 
 

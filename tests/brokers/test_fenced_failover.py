@@ -144,7 +144,9 @@ def test_writes_are_denied_there_and_admitted_at_home_exactly_as_before(
     )
     applications = tmp_path / "applications.toml"
     # They are at work when the test has them send and read, which is later.
-    at_work = json.dumps(f"echo '{json.dumps({'first_write_at_ms': 1, 'groups': {GROUP: 1}})}'")
+    now = "import json, time; now = time.time_ns() // 1_000_000; "
+    says = f'print(json.dumps({{"first_write_at_ms": now, "groups": {{"{GROUP}": now}}}}))'
+    at_work = json.dumps([sys.executable, "-c", now + says])
     applications.write_text(
         "".join(f'[clusters.{each}]\nstop = "true"\nstart = "true"\nprobe = {at_work}\n' for each in sites)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,32 @@ def test_a_probe_is_asked_until_it_tells_of_all(tmp_path: Path) -> None:
     write = commands(tmp_path, f"service_seconds = 0.1\n{probe}").first_write("west", 5)
     assert isinstance(write, NotDone)
     assert "not within 0.1 s" in write.reason
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "why"),
+    [
+        (1_800_000_000_000 - 3_600_000, "is 3,600 s before MIRROR_SINCE_MS: is it that of the old cluster"),
+        (253_402_300_799_999, "s ahead of this machine's clock"),
+    ],
+)
+def test_a_moment_from_before_or_from_times_to_come_is_not_taken(tmp_path: Path, at_ms: int, why: str) -> None:
+    """A probe that tells of the last read on the old cluster passed for one of the new."""
+    since_ms = 1_800_000_000_000
+    code = f'import json; print(json.dumps({{"first_write_at_ms": {at_ms}, "groups": {{"billing": {at_ms}}}}}))'
+    found = commands(tmp_path, f"service_seconds = 0.1\n[clusters.west]\nprobe = {python(code)}")
+    found = replace(found, now_ms=lambda: since_ms + 60_000)
+    for answer in (found.first_write("west", since_ms), found.first_reads("west", ["billing"], since_ms)["billing"]):
+        assert isinstance(answer, NotDone)
+        assert why in answer.reason
+
+
+@pytest.mark.parametrize("at_ms", [1_800_000_000_000 - 5_000, 1_800_000_065_000])
+def test_clocks_may_be_some_seconds_apart(tmp_path: Path, at_ms: int) -> None:
+    code = f'import json; print(json.dumps({{"first_write_at_ms": {at_ms}}}))'
+    found = commands(tmp_path, f"[clusters.west]\nprobe = {python(code)}")
+    found = replace(found, now_ms=lambda: 1_800_000_060_000)
+    assert found.first_write("west", 1_800_000_000_000) == Done("the probe says so", at_ms)
 
 
 @pytest.mark.parametrize("printed", ["", "all is well"])

@@ -67,21 +67,41 @@ def test_a_word_that_the_cluster_does_not_bear_out_is_no_observation() -> None:
 
 
 class West:
-    """A cluster with a group in use, one that has read on, one that stands where it was put, and one untold."""
+    """A cluster with a group in use, one that has read on, one that stands where it was put, and others."""
 
     alias = "west"
 
     def describe_groups(self, groups: Collection[str]) -> Found[str, GroupDescription]:
         states = {"used": GroupDescription("Stable", 2)}
-        return Found({each: states.get(each, GroupDescription("Empty", 0)) for each in groups})
+        known = {each: states.get(each, GroupDescription("Empty", 0)) for each in groups if each != "silent"}
+        return Found(known, {"silent": "COORDINATOR_NOT_AVAILABLE"})
 
     def positions_of_groups(self, groups: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
-        at = {"used": 7, "read": 8, "idle": 7}
-        known = {each: Found({ORDERS: GroupPosition(at[each])}) for each in groups if each in at}
+        at = {
+            "read": {ORDERS: 8},
+            "idle": {ORDERS: 7},
+            "set back": {ORDERS: 2},
+            "of old": {ORDERS: 7, AUDITS: 99},
+            "nowhere": {},
+        }
+        known = {
+            each: Found({partition: GroupPosition(position) for partition, position in at[each].items()})
+            for each in groups
+            if each in at
+        }
         return Found(known, {"untold": "denied"})
 
 
-def test_a_group_without_members_that_stands_where_it_was_put_shows_nothing_of_being_at_work() -> None:
-    groups = ["used", "read", "idle", "untold"]
+def test_a_group_that_shows_nothing_of_being_at_work_is_named() -> None:
+    """One with an old position elsewhere, one that was set back and one that is not told of passed for at work."""
+    groups = ["used", "read", "idle", "set back", "of old", "nowhere", "untold", "silent"]
+    idle = "it has no member on west, and has not read on there"
     found = idle_groups(cast(Cluster, West()), groups, {each: {ORDERS: 7, BILLS: 3} for each in groups})
-    assert found == {"idle": "it has no member on west, and stands where it was put"}
+    assert found == {
+        "idle": idle,
+        "set back": idle,
+        "of old": idle,
+        "nowhere": idle,
+        "untold": "it has no member on west: denied",
+        "silent": "west does not tell of it: COORDINATOR_NOT_AVAILABLE",
+    }
