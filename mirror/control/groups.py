@@ -318,12 +318,13 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
         # Below it a reader that is told to begin at the end would pass all that is there.
         why = f"the start of the log is not known: {target.starts.problems[partition]}"
         return decision(GroupAction.SKIP_UNKNOWN, why, committed)
-    if present == wanted.position:
+    end = target.ends.get(partition)
+    # Where the end is not known nothing is written, and a group that is there already may stay.
+    if present == wanted.position and (partition in target.ends.problems or present <= (-1 if end is None else end)):
         return decision(GroupAction.KEEP, f"the group is at {present} already", committed)
     if partition in target.ends.problems:
         why = f"the end of the log is not known: {target.ends.problems[partition]}"
         return decision(GroupAction.SKIP_UNKNOWN, why, committed)
-    end = target.ends.get(partition)
     if end is None:
         return decision(GroupAction.SKIP_ABSENT, "the target has no such partition", committed)
     if present is None:

@@ -125,6 +125,13 @@ def test_no_position_is_written_beyond_the_end_of_the_log() -> None:
     assert decision.is_problem
 
 
+def test_a_group_that_is_at_the_position_wanted_beyond_the_end_is_not_taken_to_be_in_order() -> None:
+    """It would begin where auto.offset.reset says; a failover counted it as moved."""
+    decision = plan_one(present=42, end=41)
+    assert (decision.action, decision.is_problem) == (GroupAction.SKIP_BEYOND_END, True)
+    assert plan_one(present=42, end=42).action is GroupAction.KEEP
+
+
 def test_a_position_that_the_log_has_left_behind_is_raised_to_its_start() -> None:
     """A reader told to begin at the end would else pass everything; nothing is there that it could read before."""
     for present in (None, 42):
