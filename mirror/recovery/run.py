@@ -186,9 +186,8 @@ def is_fencing(found: Mapping[str, str]) -> bool:
 
 
 def _require_whole(directory: RunDirectory) -> None:
-    if not directory.journal.path.exists():
-        return
     reading = directory.journal.read()
-    problem = reading.problem or end_problem(directory.seal, reading)
-    if reading.entries and problem is not None:
+    # Without its journal, or with an empty one, a run that has a sealed end would pass for one that has done nothing.
+    problem = end_problem(directory.seal, reading) or (reading.problem if reading.entries else None)
+    if problem is not None:
         raise ConfigError(directory.path, None, "--run-directory", f"nothing can be taken up from it: {problem}")

@@ -296,9 +296,12 @@ def test_a_run_directory_of_something_else_is_refused(world: World, file: Path, 
         code, said = done(world, "failover", file, "--yes", *options)
         assert code == 2, (options, said)
     journal = run / "journal.jsonl"
-    journal.write_text(journal.read_text().replace("PASS", "FAIL", 1))
-    code, said = done(world, "failover", file, "--yes", "--run-directory", str(run))
-    assert (code, "nothing can be taken up from it" in " ".join(said.split())) == (2, True)
+    altered = journal.read_text().replace("PASS", "FAIL", 1)
+    # Without any of it the run would pass for one that has done nothing: the applications would be moved once more.
+    for spoil in (lambda: journal.write_text(altered), lambda: journal.write_text(""), journal.unlink):
+        spoil()
+        code, said = done(world, "failover", file, "--yes", "--run-directory", str(run))
+        assert (code, "nothing can be taken up from it" in " ".join(said.split())) == (2, True)
 
 
 def test_a_run_that_stands_can_be_taken_back(world: World, file: Path, tmp_path: Path) -> None:
