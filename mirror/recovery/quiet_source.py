@@ -150,7 +150,7 @@ class QuietSource:
         grown = [
             f"{each} ended at {fixed.get(each, 0)}, and ends at {now[each]}"
             for each in sorted(now)
-            if now[each] != fixed.get(each)
+            if now[each] != fixed.get(each, 0)
         ]
         return f"logs of {self.ends.flow.source} do not end where they did: {named(grown)}" if grown else None
 
