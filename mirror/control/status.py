@@ -207,8 +207,9 @@ class FlowObserver:
                 notes += (nearest.cliff_words,)
         verdict, reasons = judge_state(state.run, liveness, trouble, is_paused=is_paused)
         moved, moving = _moves(flow, state.failovers.values(), is_cut=state.pauses.is_cut)
-        # Paused it is as it should be; what copies although it is failed over is not.
-        verdict, reasons = "DEGRADED" if moved and verdict == "RUNNING" else verdict, (*moved, *reasons)
+        # Cut, it is paused as it should be; what copies although it is failed over is not, whatever else is paused.
+        well = ("RUNNING",) if state.pauses.is_cut else ("RUNNING", "PAUSED", "STARTING")
+        verdict, reasons = "DEGRADED" if moved and verdict in well else verdict, (*moved, *reasons)
         notes += moving if liveness.skew is None else (*moving, liveness.skew)
         messages = state.run.notes if state.run else ()
         # What the engine has reported is not reported twice.

@@ -388,6 +388,9 @@ def test_a_flow_that_is_copied_although_it_is_failed_over_is_not_in_order(moved:
     found = moved.look(DONE, cut=False)
     assert found.state == "DEGRADED"
     assert "and yet it is not cut" in found.reasons[0]
+    # Nor with a pause by hand, which may be of one topic of many.
+    moved.state.apply(*pause_record(PauseWish("hand", "orders", True, "ann", 6)))
+    assert moved.look(DONE, cut=False).state == "DEGRADED"
 
 
 def test_a_failover_under_way_is_a_note_until_the_flow_is_cut(moved: Moved) -> None:
