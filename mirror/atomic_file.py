@@ -15,7 +15,7 @@ def write_atomically(path: Path, text: str) -> None:
         if it cannot be written; what was there before is then still there.
     """
     _unfinished(path, text).replace(path)
-    _force_names(path.parent)
+    force_names(path.parent)
 
 
 def write_new(path: Path, text: str) -> None:
@@ -34,7 +34,16 @@ def write_new(path: Path, text: str) -> None:
         path.hardlink_to(unfinished)
     finally:
         unfinished.unlink()
-    _force_names(path.parent)
+    force_names(path.parent)
+
+
+def force_names(directory: Path) -> None:
+    """Force to disk which files and folders a folder has."""
+    folder = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _unfinished(path: Path, text: str) -> Path:
@@ -45,11 +54,3 @@ def _unfinished(path: Path, text: str) -> Path:
         file.flush()
         os.fsync(file.fileno())
     return unfinished
-
-
-def _force_names(directory: Path) -> None:
-    folder = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

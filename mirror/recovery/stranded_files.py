@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mirror.atomic_file import write_atomically
+from mirror.atomic_file import force_names, write_atomically
 from mirror.evidence.facts import Json
 from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch, Header, Record
@@ -152,6 +152,8 @@ def seal(stranded: Stranded) -> None:
         "files": [each.as_json() for each in stranded.files],
     }
     write_atomically(stranded.directory / _MANIFEST, json.dumps(content, indent=2) + "\n")
+    # What was saved is deleted next: the folder must still be there by its name after a power cut.
+    force_names(stranded.directory.parent)
 
 
 def saved_whole(save: Callable[[], Stranded], cluster: str) -> Stranded | str:

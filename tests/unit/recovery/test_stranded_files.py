@@ -97,3 +97,15 @@ def test_what_was_saved_counts_once_its_manifest_is_there_and_is_never_written_o
     assert (found[1].records, found[1].ends(), found[1].problems()) == (2, {ORDERS: 2}, [])
     with pytest.raises(FileExistsError):
         save(found[1].directory, ORDERS, 3, [])
+
+
+def test_the_folder_of_what_was_saved_is_on_disk_by_its_name_before_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic is deleted next: behind a power cut the folder must be there."""
+    forced: list[Path] = []
+    monkeypatch.setattr("mirror.recovery.stranded_files.force_names", forced.append)
+    directory = next_directory(tmp_path)
+    directory.mkdir()
+    seal(Stranded(directory, (TOPIC,), ()))
+    assert forced == [tmp_path]
