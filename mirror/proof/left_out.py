@@ -38,9 +38,9 @@ class LeftOut:
     def __str__(self) -> str:
         amount = counted(self.end - self.start, "offset") if self.records is None else counted(self.records, "record")
         checked = "not checked" if self.is_unchecked else "left out"
-        return (
-            f"{checked}: {self.cluster} {self.partition} from {self.start} to {self.end - 1} ({amount}): {self.reason}"
-        )
+        # Of what has yet to be copied it is not known how much it is.
+        span = f"from {self.start} to {self.end - 1} ({amount})" if self.start < self.end else f"from {self.start} on"
+        return f"{checked}: {self.cluster} {self.partition} {span}: {self.reason}"
 
     def as_json(self) -> dict[str, Any]:
         """Return it as ``mirror verify --json`` shows it; the topic is that of the cluster."""

@@ -445,7 +445,8 @@ def _chosen(
     left_out = [
         LeftOut(flow.target, copies[each], 0, end, None, reason, is_unchecked=each in unchecked)
         for each, reason in sorted((why | unchecked).items())
-        if (end := state.positions[each].downstream)
+        # Nothing is copied of it yet: that may be since one of its two leaders is missing.
+        if (end := state.positions[each].downstream) or each in unchecked
     ]
     return {each: copy for each, copy in copies.items() if each not in why | unchecked}, starts, left_out
 

@@ -21,6 +21,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import chunk_record, transactional_id_record
+from mirror.model.verdict import Verdict
 from mirror.proof.comparison import Equivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
@@ -374,3 +375,16 @@ def test_a_partition_without_a_leader_is_not_checked_and_one_that_is_gone_is_lef
         (3, "A.orders-3 has no leader", True),
     ]
     assert {(each.cluster, each.start, each.end) for each in left_out} == {("B", 0, 5)}
+
+
+@pytest.mark.parametrize("dead", ["source", "copy"])
+def test_a_partition_without_a_leader_of_which_nothing_is_copied_yet_is_not_checked_either(dead: str) -> None:
+    """Its first position is on record before its first record is: it was neither compared nor named, and all was PASS."""
+    orders, copy = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
+    state = on_record(Position(0, 0, 0, complete=True).record(orders))
+    source, target = Leaders([orders] if dead == "source" else []), Leaders([copy] if dead == "copy" else [])
+    copied, _, left_out = verify._chosen(FLOW, state, cast(Any, source), cast(Any, target))
+    assert copied == {}
+    where = "orders-0" if dead == "source" else "A.orders-0"
+    assert list(map(str, left_out)) == [f"not checked: B A.orders-0 from 0 on: {where} has no leader"]
+    assert Equivalence((), left_out=tuple(left_out)).verdict is Verdict.UNKNOWN
