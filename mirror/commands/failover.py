@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
 from mirror.display import waits_on
 from mirror.evidence.verdict_styles import VERDICT_STYLES
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.progress import Watch
 from mirror.model.verdict import Verdict, worst
@@ -30,7 +31,7 @@ from mirror.recovery.failback import FailbackPlan, stranded_rows
 from mirror.recovery.failover import FailoverPlan, Mode
 from mirror.recovery.making_anew import MAKE_ANEW
 from mirror.recovery.move import CUT, GROUPS
-from mirror.recovery.procedure import Procedure, Request, plan_failback, plan_failover
+from mirror.recovery.procedure import Procedure, Request, has_stopped, plan_failback, plan_failover
 from mirror.recovery.run import FAILBACK
 from mirror.recovery.step_facts import named, position_rows, positions_of
 from mirror.recovery.steps import Result, StepResult
@@ -98,7 +99,8 @@ def fail_over(
     KafkaProblem
         if a cluster does not answer that is needed to begin.
     """
-    procedure = plan_failover(_request(settings, chosen, asked, terminal), mode)
+    with _stopped_named(asked.run_directory, chosen.flow.source, terminal):
+        procedure = plan_failover(_request(settings, chosen, asked, terminal), mode)
     return _perform(_Session(settings.path, procedure, asked, terminal))
 
 
@@ -107,8 +109,25 @@ def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, term
 
     The exceptions are those of :func:`fail_over`.
     """
-    procedure = plan_failback(_request(settings, chosen, asked, terminal))
+    home = asked.run_directory and asked.run_directory / FAILBACK
+    with _stopped_named(home if home and home.is_dir() else asked.run_directory, chosen.flow.target, terminal):
+        procedure = plan_failback(_request(settings, chosen, asked, terminal))
     return _perform(_Session(settings.path, procedure, asked, terminal))
+
+
+@contextmanager
+def _stopped_named(directory: Path | None, cluster: str, terminal: Terminal) -> Iterator[None]:
+    """Say which applications a run has stopped, if it cannot be planned on for want of a cluster."""
+    try:
+        yield
+    except KafkaProblem:
+        if directory is not None and has_stopped(directory):
+            message = (
+                f"the run in {directory} has stopped the applications on {cluster}, and has not started them anywhere: "
+                f"if they are to go on there without it, start them on {cluster} yourself"
+            )
+            terminal.err.print(Remark(message))
+        raise
 
 
 def _request(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, terminal: Terminal) -> Request:

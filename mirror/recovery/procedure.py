@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
+from mirror.evidence.run_directory import RunDirectory
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
@@ -28,7 +29,8 @@ from mirror.recovery.failback import FailbackPlan, alike, look_home, steps_home
 from mirror.recovery.failover import FailoverPlan, Loss, Mode, look_ahead, loss_of, steps_of
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.migration import Migration, Word, groups_to_move, kept_groups
-from mirror.recovery.move import Move, Times
+from mirror.recovery.move import START, Move, Times
+from mirror.recovery.quiet_source import STOP
 from mirror.recovery.run import FAILBACK, FAILOVER, MIGRATION, Run, Wanted, is_fencing, read_run
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Progress, Step, StepResult, StepsUnderWay, take_back
@@ -406,6 +408,12 @@ def _begun(directory: Path | None) -> Mapping[str, str]:
     if directory is None or not (directory / "run.json").exists():
         return {}
     return read_run(directory)
+
+
+def has_stopped(directory: Path) -> bool:
+    """Tell whether the run in a directory has stopped applications, and has started none; false if none is there."""
+    entries = RunDirectory(directory).journal.read().entries
+    return {STOP} == Progress.of(entries).begun & {STOP, START}
 
 
 def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_ends: bool) -> ClusterEnds:

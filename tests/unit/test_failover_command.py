@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from mirror import asking
 from mirror.cli import app
 from mirror.commands import consent, failover
+from mirror.kafka.problems import ClusterUnreachable
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.recovery import procedure
@@ -302,6 +303,35 @@ def test_a_run_directory_of_something_else_is_refused(world: World, file: Path, 
         spoil()
         code, said = done(world, "failover", file, "--yes", "--run-directory", str(run))
         assert (code, "nothing can be taken up from it" in " ".join(said.split())) == (2, True)
+
+
+def test_what_a_run_has_stopped_is_said_where_the_target_no_longer_answers(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be taken back then, and a connection that is refused says nothing of applications that stay stopped."""
+    run = str(tmp_path / "run")
+    monkeypatch.setattr(StandInEnds, "verify", killed)
+    with pytest.raises(Killed):
+        done(world, "failover", file, "--mode", "planned", "--yes", "--run-directory", run)
+    assert world.at_work == set()
+    monkeypatch.setattr(StandInEnds, "copied", unreachable)
+    found = CliRunner().invoke(
+        app, ["failover", str(file), "--flow", "east->west", "--run-directory", run, "--take-back", "--yes"]
+    )
+    told = " ".join(found.stderr.split())
+    assert found.exit_code == 3
+    assert "has stopped the applications on east, and has not started them anywhere" in told
+    assert "connection refused" in told
+    found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--run-directory", f"{run}-2"])
+    assert "has stopped" not in found.stderr
+
+
+def killed(*_: object) -> Any:
+    raise Killed
+
+
+def unreachable(*_: object) -> Any:
+    raise ClusterUnreachable("west", "127.0.0.1:2", "connection refused")
 
 
 def test_a_run_that_stands_can_be_taken_back(world: World, file: Path, tmp_path: Path) -> None:
