@@ -326,8 +326,17 @@ class ClusterEnds:
             if not self.chosen.policy.is_heartbeats_topic(name) and (back is None or back.replicates(name))
             for each in topics[name].topic_partitions
         ]
+        reached = self._copied_into(self.flow.target)
+        own = {producer_of(self.flow).producer_id, *self._mirrors_into(self.flow.target)}
         with closing(self._target()) as channel:
-            return first_write(channel, written, since_ms)
+            # Copied records may bear any time, also one to come: a copy counts where others have written behind it.
+            ends = channel.find_offsets([each for each in written if each in reached], LATEST)
+            alone = {
+                each
+                for each, end in ends.items()
+                if not holds_record(channel, each, reached[each], end, read_committed=True, but_for=own)
+            }
+            return first_write(channel, [each for each in written if each not in alone], since_ms)
 
     def idle_groups(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
         """See `FlowEnds`."""
@@ -439,6 +448,15 @@ class ClusterEnds:
         """Return the producer ids of the file's flows to a cluster, as far as they are on record."""
         into = (each.flow for each in self.settings.enabled_flows if each.flow.target == alias)
         return {producer_id for flow in into for producer_id in self._state_of(flow).writers}
+
+    def _copied_into(self, alias: str) -> dict[TopicPartition, int]:
+        """Return how far the copies reach that the file's flows have on a cluster."""
+        return {
+            TopicPartition(position.target or each.copy_of(source.topic), source.partition): position.downstream
+            for each in self.settings.enabled_flows
+            if each.flow.target == alias
+            for source, position in self._state_of(each.flow).positions.items()
+        }
 
     def _old_cluster(self) -> Cluster:
         return Cluster.connect(self.settings.clusters[self.flow.source])

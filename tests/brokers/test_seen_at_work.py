@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import confluent_kafka
 
+from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
+from mirror.control.groups import recorder
 from mirror.control.tick import now_ms
+from mirror.control.topics import create_state_topic
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
+from mirror.kafka.log import LogWriter
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.verdict import Verdict
+from mirror.recovery.cluster_ends import ClusterEnds
+from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.seen_at_work import first_write, gone_on, idle_groups
 from mirror.waiting import wait_until
+from tests.brokers.command import FACTORS
 
 
 def test_the_first_write_since_a_moment_is_told_by_its_time(
@@ -76,3 +86,32 @@ def test_groups_that_are_further_than_they_were_put_or_nowhere_any_more_are_name
             f"group {nowhere} was put at 5 of {partition}, and has no position there any more",
         ]
     )
+
+
+def test_records_that_were_copied_are_no_first_write_whatever_times_they_bear(
+    west: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Under unchanged names, from a producer whose clock is ahead: the cluster confirmed a word by them alone."""
+    alias, topic, cut = unique("shop").replace("-", ""), unique("orders"), now_ms()
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        f"clusters = {alias}, west\n{alias}.bootstrap.servers = 127.0.0.1:1\n"
+        f"west.bootstrap.servers = {settings_of('west').bootstrap_servers}\n{alias}->west.enabled = true\n"
+        f"west->{alias}.enabled = true\ntopics = {topic}\n{FACTORS}\n"
+        "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    )
+    settings = load(file)
+    flow = next(each for each in settings.enabled_flows if each.flow.target == "west")
+    west.create_topics([NewTopic(topic, 1, 1)])
+    wait_until(lambda: create_state_topic(west, flow)[0], "the state topic", timeout_seconds=60)
+    source = TopicPartition(topic, 0)
+    client = dict(settings_of("west").client)
+    with closing(LogWriter(client, alias="west")) as writer:
+        writer.append(topic, 0, [(b"k", b"copied", (), cut + 600_000)] * 5)
+        recorder(flow, writer)([Position(5, 5, 0, complete=True).record(source)])
+    ends = ClusterEnds(settings, flow, EnginePausing(settings, awaits_open_ends=False), lambda _: (Verdict.PASS, ""))
+    assert ends.first_written(cut) is None
+    producer = confluent_kafka.Producer(client)
+    producer.produce(topic, b"of an application", partition=0)
+    assert producer.flush(60) == 0
+    assert ends.first_written(cut) is not None
