@@ -183,7 +183,7 @@ def stranded(
 ) -> None:
     """Name the records that a flow's source has and its target lacks, by partition and offset; save them if asked to.
 
-    Exit code 0: there are none. 1: there are, or the source does not tell.
+    Exit code 0: there are none. 1: there are, or were and are removed by now, or the source does not tell.
     """
     with errors_explained(file), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
@@ -198,11 +198,12 @@ def stranded(
             saved = source.save_stretches(stretches, export.absolute())
             if problems := saved.problems():
                 raise ConfigError(export, None, "--export", named(problems))
-    verdict = Verdict.UNKNOWN if loss.bound is not None else Verdict.FAIL if loss.lacking else Verdict.PASS
+    is_short = bool(loss.lacking or loss.removed)
+    verdict = Verdict.UNKNOWN if loss.bound is not None else Verdict.FAIL if is_short else Verdict.PASS
     files = [] if saved is None else [each.as_json() for each in saved.files]
     if as_json:
         answer = {"verdict": verdict.value, "flow": str(chosen.flow), "stranded": loss.rows(), "reason": loss.bound}
-        print_json(answer | {"files": files})
+        print_json(answer | {"removed": loss.removed_rows(), "files": files})
     else:
         out.print(f"{chosen.flow.target} lacks of {chosen.flow.source}: {loss}", markup=False, highlight=False)
         if files:

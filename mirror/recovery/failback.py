@@ -194,7 +194,7 @@ def _stranded(move: Move, forward: FlowEnds) -> Step:
         loss = loss_of(forward, alike(forward.copied(), move.ends.copied()), ask_source=True)
         if loss.bound is not None:
             return Result(Verdict.FAIL, f"what only {source} has cannot be known: {loss.bound}")
-        facts: dict[str, Json] = {"stranded": loss.rows()}
+        facts: dict[str, Json] = {"stranded": loss.rows(), "removed": loss.removed_rows()}
         return Result(Verdict.PASS, f"{source} had acknowledged and {target} lacks: {loss}", facts)
 
     return Step("stranded", f"state what {source} had acknowledged and {target} lacks", act)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
@@ -61,10 +61,13 @@ class Loss:
         by partition; none that lacks nothing.
     bound
         why there may be more, and since when; None where the source itself has told.
+    removed
+        what was copied of nobody before it was removed from the source, by retention for instance: neither has it.
     """
 
     lacking: tuple[Lacking, ...]
     bound: str | None
+    removed: tuple[Lacking, ...] = ()
 
     def __str__(self) -> str:
         """Return it for people."""
@@ -72,16 +75,30 @@ class Loss:
         what = (
             f"{counted(count, 'offset')} missing: {named([str(each) for each in self.lacking])}"
             if count
+            else "nothing is missing of what it has"
+            if self.removed
             else "nothing is missing"
         )
+        if self.removed:
+            what += (
+                f"; removed from it before it was copied, so on neither: {named([str(one) for one in self.removed])}"
+            )
         return f"{what}, as the source tells" if self.bound is None else f"at least: {what}; {self.bound}"
 
     def rows(self) -> list[dict[str, Json]]:
-        """Return a row a partition, for a journal and for ``--json``."""
-        return [
-            {"topic": each.partition.topic, "partition": each.partition.partition, "from": each.start, "to": each.end}
-            for each in self.lacking
-        ]
+        """Return a row a partition of what is lacking, for a journal and for ``--json``."""
+        return _rows(self.lacking)
+
+    def removed_rows(self) -> list[dict[str, Json]]:
+        """Return the same of what was removed before it was copied."""
+        return _rows(self.removed)
+
+
+def _rows(stretches: Iterable[Lacking]) -> list[dict[str, Json]]:
+    return [
+        {"topic": each.partition.topic, "partition": each.partition.partition, "from": each.start, "to": each.end}
+        for each in stretches
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,23 +251,27 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool) -> Loss:
     why = "it was not asked"
     if ask_source:
         try:
-            found = ends.ends().ends
-            short = {
-                each: (start, end)
-                for each, end in found.items()
-                if (start := copied.positions[each].upstream if each in copied.positions else 0) < end
-            }
+            found = ends.ends()
+            reached = {each: position.upstream for each, position in copied.positions.items()}
+            begins = {each: max(reached.get(each, 0), found.starts.get(each, 0)) for each in found.ends}
+            short = {each: (begins[each], end) for each, end in found.ends.items() if begins[each] < end}
             held = ends.holding(short) if short else {}
         except KafkaProblem as problem:
             why = str(problem)
         else:
-            return Loss(tuple(Lacking(each, start, end) for each, (start, end) in sorted(held.items())), None)
+            # Of what was never copied it is not known where it was to begin.
+            removed = {each: (at, begins[each]) for each, at in reached.items() if at < begins.get(each, at)}
+            return Loss(_stretches(held), None, _stretches(removed))
     seen = tuple(
         Lacking(each, position.upstream, position.source_end)
         for each, position in copied.positions.items()
         if position.source_end > position.upstream
     )
     return Loss(seen, f"what {ends.flow.source} has acknowledged {_unseen_since(copied)}, is not known ({why})")
+
+
+def _stretches(found: Mapping[TopicPartition, tuple[int, int]]) -> tuple[Lacking, ...]:
+    return tuple(Lacking(each, start, end) for each, (start, end) in sorted(found.items()))
 
 
 def _unseen_since(copied: Copied) -> str:
@@ -323,7 +344,11 @@ def detect(move: Move) -> Step:
 def _state_loss(move: Move, name: str, when: str) -> Step:
     def act(_: Known) -> Result:
         loss = loss_of(move.ends, move.ends.copied(), ask_source=True)
-        facts: dict[str, Json] = {"lacking": loss.rows(), "is_exact": loss.bound is None}
+        facts: dict[str, Json] = {
+            "lacking": loss.rows(),
+            "removed": loss.removed_rows(),
+            "is_exact": loss.bound is None,
+        }
         return Result(Verdict.PASS, f"{move.flow.target}: {loss}", facts)
 
     return Step(name, f"state what {move.flow.target} lacks{when}", act)

@@ -277,3 +277,21 @@ class Pausing(Protocol):
     def is_paused(self, flow: Flow) -> bool:
         """Tell whether it may not."""
         ...
+
+
+def yet_to_be_copied(
+    ends: FlowEnds, fixed: Mapping[TopicPartition, int], copied: Copied
+) -> Mapping[TopicPartition, tuple[int, int]]:
+    """Return the offsets below ``fixed``, from one up to, not including, another, in which there are records to copy.
+
+    What the source has removed before it was copied counts too, until an engine has it on record as a gap.
+    """
+    reached = {each: copied.positions[each].upstream if each in copied.positions else 0 for each in fixed}
+    short = {each: (reached[each], end) for each, end in fixed.items() if reached[each] < end}
+    # Markers of transactions are not copied; those at the end are passed all the same.
+    held = dict(ends.holding(short)) if short else {}
+    starts = ends.ends().starts if len(held) < len(short) else {}
+    for each in (short.keys() & copied.positions.keys()) - held.keys():
+        if starts.get(each, 0) > reached[each]:
+            held[each] = reached[each], min(starts[each], fixed[each])
+    return held

@@ -17,7 +17,7 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved, is_word
-from mirror.recovery.flow_ends import Copied, FlowEnds
+from mirror.recovery.flow_ends import Copied, FlowEnds, yet_to_be_copied
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
@@ -297,7 +297,7 @@ class Move:
         def look() -> Counted:
             nonlocal ran_at, is_alone, most
             copied, now = self.ends.copied(), self.monotonic()
-            lacking = self._lacking(fixed, copied)
+            lacking = yet_to_be_copied(self.ends, fixed, copied)
             left[:] = stretches_named(lacking)
             stopped[:] = [f"{each}: {why}" for each, why in copied.stops.items() if each in fixed]
             ran_at = now if not left or self.ends.is_running() else ran_at
@@ -325,17 +325,7 @@ class Move:
 
     def behind(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> list[str]:
         """Return, for people, what of the source's logs up to these ends is not copied."""
-        return stretches_named(self._lacking(fixed, copied))
-
-    def _lacking(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Return the offsets, from one up to, not including, another, in which there are records to be copied."""
-        short = {
-            each: (copied.positions[each].upstream if each in copied.positions else 0, end)
-            for each, end in fixed.items()
-            if end > (copied.positions[each].upstream if each in copied.positions else 0)
-        }
-        # Markers of transactions are not copied, nor is what retention has removed.
-        return self.ends.holding(short) if short else {}
+        return stretches_named(yet_to_be_copied(self.ends, fixed, copied))
 
     def cut(self, *, holds_on: bool) -> Step:
         """Return the step behind which the flow copies nothing: where it stands then is final.

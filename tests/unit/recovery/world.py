@@ -49,6 +49,8 @@ class World:
     at_work: set[str] = field(default_factory=lambda: {EAST})
     written: dict[str, int] = field(default_factory=lambda: {EAST: 10, WEST: 0})
     copied: dict[str, int] = field(default_factory=lambda: {EAST: 10, WEST: 0})
+    # Where the logs begin: what lies before is removed.
+    starts: dict[str, int] = field(default_factory=lambda: {EAST: 0, WEST: 0})
     paused: set[Flow] = field(default_factory=set)
     by_hand: dict[Flow, str] = field(default_factory=dict)
     paused_topics: tuple[str, ...] = ()
@@ -137,7 +139,8 @@ class StandInEnds:
         self.world.call()
         if self.flow.source in self.world.at_work:
             self.world.written[self.flow.source] += 1
-        return Ends(f"id of {self.flow.source}", {ORDERS: 0}, {ORDERS: self.world.written[self.flow.source]})
+        source, world = self.flow.source, self.world
+        return Ends(f"id of {source}", {ORDERS: world.starts[source]}, {ORDERS: world.written[source]})
 
     def rewritten(self) -> Rewritten:
         self.world.call()
@@ -145,7 +148,8 @@ class StandInEnds:
 
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         self.world.call()
-        return stretches
+        begin = self.world.starts[self.flow.source]
+        return {each: (start, end) for each, (start, end) in stretches.items() if max(start, begin) < end}
 
     def written_by_others(
         self, stretches: Mapping[TopicPartition, tuple[int, int]]
