@@ -142,8 +142,8 @@ def expected_problems(target: ClusterTopics, settings: FlowSettings) -> tuple[st
     brokers = counted(target.brokers, "broker")
     return (
         (
-            f"a topic that is new on {settings.flow.source} cannot be copied: replication.factor = {factor}, and "
-            f"{target.alias} has {brokers}; set replication.factor={target.brokers}, or start the others"
+            f"should a topic appear on {settings.flow.source}, it could not be copied: replication.factor = {factor}, "
+            f"and {target.alias} has {brokers}; start the others, or set replication.factor={target.brokers}"
         ),
     )
 

@@ -240,7 +240,7 @@ def apply_fence(plan: FencePlan, settings: MirrorSettings, path: Path, *, quiet_
             )
         except WaitTimeout as late:
             return Fenced(plan, (str(late),))
-        partitions = _partitions(cluster, plan)
+        partitions = _partitions(cluster, plan, settings)
     watched = watch(
         settings.clusters[record.cluster],
         partitions,
@@ -260,14 +260,23 @@ def watch_fenced(plan: FencePlan, settings: MirrorSettings, seconds: float) -> W
     """
     alias = plan.record.cluster
     with Cluster.connect(settings.clusters[alias]) as cluster:
-        partitions = _partitions(cluster, plan)
+        partitions = _partitions(cluster, plan, settings)
     return watch_for(settings.clusters[alias], partitions, seconds)
 
 
-def _partitions(cluster: Cluster, plan: FencePlan) -> list[TopicPartition]:
-    """Return the partitions that nobody should write to; those of all topics where producers are only held back."""
+def _partitions(cluster: Cluster, plan: FencePlan, settings: MirrorSettings) -> list[TopicPartition]:
+    """Return the partitions that nobody should write to.
+
+    Where producers are only held back they are those of all topics but those to which mirrors must go on writing.
+    """
+    own = own_topics(settings, cluster.alias)
     topics = cluster.topics() if plan.by_quotas else cluster.topics(plan.fenced)
-    return [TopicPartition(name, each.partition) for name, one in topics.items() for each in one.partitions]
+    return [
+        TopicPartition(name, each.partition)
+        for name, one in topics.items()
+        if not plan.by_quotas or own(name) is None
+        for each in one.partitions
+    ]
 
 
 def lift_fence(settings: MirrorSettings, alias: str, path: Path) -> Lifted:

@@ -183,8 +183,8 @@ def test_a_factor_that_no_new_copy_could_have_is_told_before_there_is_one() -> N
     settings = flow_settings("replication.factor = 3")
     assert expected_problems(cluster("west", topic("east.orders")), settings) == (
         (
-            "a topic that is new on east cannot be copied: replication.factor = 3, and west has 1 broker; "
-            "set replication.factor=1, or start the others"
+            "should a topic appear on east, it could not be copied: replication.factor = 3, and west has 1 broker; "
+            "start the others, or set replication.factor=1"
         ),
     )
     assert expected_problems(cluster("west", brokers=3), settings) == ()

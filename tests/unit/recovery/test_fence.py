@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,9 @@ from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
+from mirror.model.partition import TopicPartition
 from mirror.recovery.fence import (
+    _partitions,
     _quotas_to_put_back,
     _warnings,
     bare_topics_warning,
@@ -99,6 +103,16 @@ def test_mirrors_go_on_with_copies_and_side_topics(tmp_path: Path) -> None:
     for side in ("mm2-offset-syncs.west.internal", "mm2-state.west.internal", "west.checkpoints.internal"):
         assert why(side) == "mirrors keep their own records there", side
     assert _warnings(both, "east", ["orders"]) == ()
+
+
+def test_what_mirrors_write_for_themselves_is_not_watched_where_producers_are_only_held_back(tmp_path: Path) -> None:
+    """The state topic and heartbeats of a flow back that runs made the watch FAIL, with nobody else at work."""
+    both = settings(tmp_path, "east->west.enabled = true", "west->east.enabled = true")
+    names = ("orders", "west.orders", "heartbeats", "mm2-state.west.internal")
+    topics = {name: SimpleNamespace(partitions=[SimpleNamespace(partition=0)]) for name in names}
+    east: Any = SimpleNamespace(alias="east", topics=lambda _=None: topics)
+    plan: Any = SimpleNamespace(by_quotas=True, fenced=())
+    assert _partitions(east, plan, both) == [TopicPartition("orders", 0)]
 
 
 def test_with_unchanged_names_the_flow_that_writes_to_what_is_fenced_is_named(tmp_path: Path) -> None:
