@@ -183,7 +183,7 @@ def stranded(
 ) -> None:
     """Name the records that a flow's source has and its target lacks, by partition and offset; save them if asked to.
 
-    Exit code 0: there are none. 1: there are, or were and are removed by now, or the source does not tell.
+    Exit code 0: there are none. 1: there are, or were and are removed by now, or that is not known of all topics.
     """
     with errors_explained(file), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
@@ -191,7 +191,7 @@ def stranded(
         if export is not None and export.exists():
             raise ConfigError(export, None, "--export", "is there already: name a folder that is not")
         request = Request(settings, chosen, None, None, lambda _: Nobody(), progress)
-        source, loss = stranded_on(request)
+        source, loss, uncounted = stranded_on(request)
         saved = None
         if export is not None and loss.lacking and loss.bound is None:
             stretches = {each.partition: (each.start, each.end) for each in loss.lacking}
@@ -199,13 +199,16 @@ def stranded(
             if problems := saved.problems():
                 raise ConfigError(export, None, "--export", named(problems))
     is_short = bool(loss.lacking or loss.removed)
-    verdict = Verdict.UNKNOWN if loss.bound is not None else Verdict.FAIL if is_short else Verdict.PASS
+    is_open = loss.bound is not None or bool(uncounted)
+    verdict = Verdict.FAIL if is_short and loss.bound is None else Verdict.UNKNOWN if is_open else Verdict.PASS
     files = [] if saved is None else [each.as_json() for each in saved.files]
     if as_json:
         answer = {"verdict": verdict.value, "flow": str(chosen.flow), "stranded": loss.rows(), "reason": loss.bound}
-        print_json(answer | {"removed": loss.removed_rows(), "files": files})
+        print_json(answer | {"removed": loss.removed_rows(), "uncounted": list(uncounted), "files": files})
     else:
         out.print(f"{chosen.flow.target} lacks of {chosen.flow.source}: {loss}", markup=False, highlight=False)
+        for each in uncounted:
+            out.print(Remark(each))
         if files:
             print_rows(out, f"Saved in {export}", files)
         out.print(Text.assemble("verdict ", (verdict.value, VERDICT_STYLES[verdict])))

@@ -117,6 +117,7 @@ class ClusterEnds:
             by_hand.descriptions(),
             dict(state.placements),
             _troubles(state.run),
+            tuple(sorted({each.topic for each in state.positions if not self.chosen.replicates(each.topic)})),
         )
 
     def is_running(self) -> bool:

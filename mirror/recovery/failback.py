@@ -12,7 +12,16 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.verdict import Verdict
 from mirror.recovery.denying import Denying, admit_step
-from mirror.recovery.failover import Lacking, Loss, by_hand_of, cannot_drain, copies_again, loss_of, naming
+from mirror.recovery.failover import (
+    Lacking,
+    Loss,
+    by_hand_of,
+    cannot_drain,
+    copies_again,
+    deselected_of,
+    loss_of,
+    naming,
+)
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.left_behind import left_behind_refusal, left_behind_step
@@ -146,6 +155,7 @@ def look_home(
         *_made_anew_messages(move, forward, anew - before),
         f"{forward.flow} stays paused until the applications are back; then both flows copy",
         *by_hand_of(forward.flow, record),
+        *deselected_of(forward.flow, record),
         *(
             f"nobody can tell whether {forward.flow.source} still has what was copied of {each}"
             for each in found.unknown_messages()

@@ -194,7 +194,7 @@ def _looked_ahead(
     if mode is Mode.PLANNED and refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, copied)
     unsure = move.unsure(moves, copied) if moves is not None else []
-    notes = (*notes_of(move, back), *by_hand_of(move.flow, copied))
+    notes = (*notes_of(move, back), *by_hand_of(move.flow, copied), *deselected_of(move.flow, copied))
     if moves is not None and moves.unseen:
         notes += (unseen_groups_message(moves, move.flow),)
     if moves is not None:
@@ -307,6 +307,14 @@ def by_hand_of(flow: Flow, copied: Copied) -> tuple[str, ...]:
         return ()
     message = "they stay as they are, also when this is taken back and after a failback"
     return (f"paused by hand in {flow}, so that {flow.target} may lack more of it: {named(copied.pauses)}; {message}",)
+
+
+def deselected_of(flow: Flow, copied: Copied) -> tuple[str, ...]:
+    """Return which topics were copied once and are not looked at, since the file does not select them any more."""
+    if not copied.deselected:
+        return ()
+    which = named(copied.deselected)
+    return (f"copied once, and no longer selected by topics of {flow}, so that nothing of them is counted: {which}",)
 
 
 def naming(ends: FlowEnds) -> str:

@@ -50,6 +50,8 @@ class Copied:
         those pauses by hand, in words for people.
     placed
         where the flow has put groups on its target, by group and partition.
+    deselected
+        the topics on record that the file no longer selects: of them nothing is counted, compared or led back.
     """
 
     positions: Mapping[TopicPartition, Position]
@@ -62,6 +64,7 @@ class Copied:
     pauses: tuple[str, ...] = ()
     placed: Mapping[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
     report_troubles: Sequence[str] = ()
+    deselected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

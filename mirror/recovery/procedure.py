@@ -26,7 +26,7 @@ from mirror.recovery.denying import RECORD as DENIED
 from mirror.recovery.denying import AclDenying, denied_topics, is_here
 from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.failback import FailbackPlan, alike, look_home, steps_home
-from mirror.recovery.failover import FailoverPlan, Loss, Mode, look_ahead, loss_of, steps_of
+from mirror.recovery.failover import FailoverPlan, Loss, Mode, deselected_of, look_ahead, loss_of, steps_of
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.migration import Migration, Word, groups_to_move, kept_groups
 from mirror.recovery.move import START, Move, Times
@@ -305,8 +305,8 @@ def plan_failback(request: Request) -> Procedure:
     return Procedure(FAILBACK, request.flow, FAILBACK, run, plan, move, steps)
 
 
-def stranded_on(request: Request) -> tuple[ClusterEnds, Loss]:
-    """Return what the source of a flow has and its target lacks, and whom to have it saved by.
+def stranded_on(request: Request) -> tuple[ClusterEnds, Loss, tuple[str, ...]]:
+    """Return what the source of a flow has and its target lacks, whom to have it saved by, and what was not counted.
 
     Raises
     ------
@@ -317,7 +317,7 @@ def stranded_on(request: Request) -> tuple[ClusterEnds, Loss]:
     record = forward.copied()
     if home is not None:
         record = alike(record, _ends(request, home, _ALL, awaits_open_ends=True).copied())
-    return forward, loss_of(forward, record, ask_source=True)
+    return forward, loss_of(forward, record, ask_source=True), deselected_of(request.flow, record)
 
 
 def plan_migration(request: Request) -> MigrationProcedure:

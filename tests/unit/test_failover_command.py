@@ -75,6 +75,24 @@ def names(told: Any) -> Sequence[str]:
     return [each["name"] for each in told["steps"]]
 
 
+def test_topics_that_the_file_no_longer_selects_are_named_by_who_counts_what_is_missing(
+    world: World, file: Path
+) -> None:
+    """A name that was mistyped in topics made all of it pass for copied."""
+    world.deselected, world.at_work, world.paused = ("bills",), set(), {THERE.flow}
+    found = CliRunner().invoke(app, ["stranded", str(file), "--flow", "east->west"])
+    assert (found.exit_code, "verdict UNKNOWN" in found.stdout) == (1, True)
+    words = "copied once, and no longer selected by topics of east->west, so that nothing of them is counted: bills"
+    assert words in " ".join(found.stdout.split())
+    code, told = done(world, "stranded", file, "--json")
+    assert (code, told["verdict"], told["uncounted"]) == (1, "UNKNOWN", [words])
+    world.written[EAST] += 2
+    assert done(world, "stranded", file, "--json")[1]["verdict"] == "FAIL"
+    world.paused = set()
+    code, told = done(world, "failover", file, "--mode", "planned", "--dry-run")
+    assert words in " ".join(told.split())
+
+
 def test_the_plan_has_the_form_of_the_run_and_nothing_is_made(world: World, file: Path, tmp_path: Path) -> None:
     code, told = done(world, "failover", file, "--mode", "planned", "--dry-run", "--json")
     assert (code, list(told), told["verdict"], told["run_directory"]) == (0, SHAPE, "UNKNOWN", None)

@@ -57,6 +57,7 @@ class World:
     open_ends: dict[TopicPartition, str] = field(default_factory=dict)
     limit: str | None = None
     troubles: tuple[str, ...] = ()
+    deselected: tuple[str, ...] = ()
     is_told_of_stops: bool = True
     writers: Writers = field(default_factory=Writers)
     rewritten: Rewritten = field(default_factory=Rewritten)
@@ -129,7 +130,7 @@ class StandInEnds:
         by_hand = world.by_hand.get(self.flow)
         pauses = () if by_hand is None else (by_hand,)
         said = f"id of {source}", 5, failovers, world.paused_topics, pauses
-        return Copied({ORDERS: position}, {}, (), *said, {}, world.troubles)
+        return Copied({ORDERS: position}, {}, (), *said, {}, world.troubles, world.deselected)
 
     def is_running(self) -> bool:
         self.world.call()
