@@ -96,7 +96,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if problem.errno == errno.EPIPE:
             raise SystemExit(VERDICT_NOT_PASS) from None
-        err.print(problem.strerror, style="red", markup=False)
+        where = f"{problem.filename} cannot be written: " if problem.filename else ""
+        err.print(f"{where}{problem.strerror}", style="red", markup=False, soft_wrap=True)
         raise SystemExit(COULD_NOT_START) from None
 
 

@@ -234,17 +234,22 @@ class _Session:
         if refusal is not None:
             self.terminal.err.print(refusal, markup=False)
         elif not self.asked.dry_run and verdict is not Verdict.PASS:
-            self.terminal.err.print(self.stands(steps), markup=False)
+            self.terminal.err.print(self.stands(steps), markup=False, soft_wrap=True)
         return NOT_PASSED if refusal is not None or (verdict is not Verdict.PASS and is_there) else PASSED
 
-    def stands(self, steps: Sequence[StepResult]) -> str:
-        """Return where a run stands that has not passed, and how it goes on."""
+    @property
+    def again(self) -> str:
+        """Return the command by which the run is gone on with."""
         named = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
         if self.planned.deletion:
             named.append("--make-anew")
         if self.asked.applications is not None:
             named += ["--applications", str(self.asked.applications)]
-        again = shlex.join(["mirror", self.planned.procedure, str(self.file), *named])
+        return shlex.join(["mirror", self.planned.procedure, str(self.file), *named])
+
+    def stands(self, steps: Sequence[StepResult]) -> str:
+        """Return where a run stands that has not passed, and how it goes on."""
+        again = self.again
         failed = next((each for each in steps if each.result.verdict is Verdict.FAIL), None)
         # What was taken back before it failed, because a moment had passed, says nothing of how it stands.
         back = [each for each in steps[steps.index(failed) :] if each.name.startswith("back: ")] if failed else []
@@ -282,8 +287,16 @@ def _perform(session: _Session) -> int:
     target = session.flow.source if planned.procedure == FAILBACK else session.flow.target
     means = f"The applications move to {target}.{planned.deletion}"
     consent_typed(session.file, means, str(session.flow), yes=asked.yes)
-    with watched(waits_on(session.terminal.err)):
-        carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
+    try:
+        with watched(waits_on(session.terminal.err)):
+            carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
+    except OSError:
+        # What goes wrong with a step is in its result; without its journal the run cannot go on.
+        message = (
+            f"It ended in the middle of a step: its directory cannot be written to. See to that, then: {session.again}"
+        )
+        session.terminal.err.print(message, markup=False, soft_wrap=True)
+        raise
     facts = {each.name: each.result.facts for each in carried}
     rows = facts.get(GROUPS, {}).get("rows")
     return session.concluded(carried, rows if isinstance(rows, list) else [], positions_of(facts.get(CUT, {})))

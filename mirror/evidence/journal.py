@@ -237,9 +237,14 @@ def _parse(line: bytes, where: str) -> Entry:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
-    with path.open("a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield file
+    try:
+        with path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+    except OSError as problem:
+        # A disk that is full does not say which file it was.
+        problem.filename = problem.filename or str(path)
+        raise
 
 
 def _cut_torn_tail(file: BinaryIO) -> str:

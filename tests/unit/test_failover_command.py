@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import signal
 from collections.abc import Sequence
 from copy import deepcopy
@@ -346,6 +348,28 @@ def test_what_a_run_has_stopped_is_said_where_the_target_no_longer_answers(
 
 def killed(*_: object) -> Any:
     raise Killed
+
+
+def test_a_run_whose_directory_is_full_says_so_and_how_it_goes_on(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The applications are stopped by then, and 'No space left on device' was all that was said."""
+    run, fsync = tmp_path / "run", os.fsync
+
+    def full(descriptor: int) -> None:
+        if world.done and Path(f"/proc/self/fd/{descriptor}").resolve().name == "journal.jsonl":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    options = ("--mode", "planned", "--yes", "--run-directory", str(run))
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full)
+        found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", *options])
+    assert isinstance(found.exception, OSError)
+    assert found.exception.filename == str(run / "journal.jsonl")
+    assert f"mirror failover {file} --flow 'east->west' --run-directory {run}" in " ".join(found.stderr.split())
+    assert done(world, "failover", file, *options)[0] == 0
+    assert world.at_work == {WEST}
 
 
 def unreachable(*_: object) -> Any:
