@@ -140,6 +140,7 @@ def pause(
         for message in filter(None, (confirmed, found.limit and f"not promised: {found.limit}", found.problem)):
             out.print(f"  {message}", markup=False)
         out.print(f"verdict {found.verdict}", highlight=False)
+    _require_matched(plan)
     if found.verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)
 
@@ -178,6 +179,9 @@ def resume(
             found.problem or f"resumed; {found.confirmed_by or 'no engine leads the flow: the next one copies it'}"
         )
         out.print(f"{chosen.flow}: {message}", markup=False)
+        if plan.paused:
+            out.print(f"  still paused: {'; '.join(plan.paused)}", markup=False)
+    _require_matched(plan)
     if found.verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)
 
@@ -302,6 +306,15 @@ def _move_groups(
 
 def _topics_meant(topics: str | None) -> str:
     return "all topics" if topics is None else f"topics that match {topics}"
+
+
+def _require_matched(plan: PausePlan) -> None:
+    """End with exit code 1, and say so, where a pattern matches nothing that is copied: it may be mistyped."""
+    if not plan.is_matched:
+        verb = "paused" if plan.is_pause else "copied again"
+        message = f"no topic on record of {plan.flow} matches {plan.topics}: only one that comes later would be {verb}"
+        err.print(message, markup=False)
+        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 def _show_pause_plan(plan: PausePlan, *, dry_run: bool, as_json: bool) -> None:

@@ -30,7 +30,7 @@ from mirror.commands.status_page import watch as watch_status
 from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
 from mirror.control.flow_log import NeverRun
-from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps, never_run_as_json
+from mirror.control.gaps import Choice, GapEntry, acknowledge, has_topic, iso_time, list_gaps, never_run_as_json
 from mirror.control.group_view import GroupView, view_groups
 from mirror.control.tick import now_ms
 from mirror.engine.run_log import LogFormat, LogLevel, set_up
@@ -239,6 +239,11 @@ def gaps(
                 listed[each.flow] = [one for one in found if not (confirm and one.acknowledgement)]
             except NeverRun as never:
                 never_run[each.flow] = never
+        if topic is not None and listed and not any(listed.values()):
+            led = [each for each in chosen if each.flow in listed]
+            if not any(has_topic(each, settings.clusters, topic) for each in led):
+                message = f"{', '.join(str(each.flow) for each in led)}: no topic {topic} is on record"
+                raise ConfigError(file, None, "--topic", message)
         if confirm and reason and not dry_run:
             open_gaps = {each: of for each, of in listed.items() if of}
             # A script that gives a reason means it; a person may not have looked.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -118,6 +119,14 @@ def list_gaps(flow: FlowSettings, clusters: Mapping[str, ClusterSettings], choic
         return entries(flow.flow, log.poll(), choice)
     finally:
         log.close()
+
+
+def has_topic(flow: FlowSettings, clusters: Mapping[str, ClusterSettings], topic: str) -> bool:
+    """Tell whether a flow has a topic of its source on record; the exceptions are those of :func:`list_gaps`."""
+    log = FlowLog(clusters[flow.flow.target].client, state_topic(flow.flow.source), alias=flow.flow.target)
+    with closing(log):
+        state = log.poll()
+        return any(each.topic == topic for each in (*state.positions, *(gap.source for gap in state.gaps.values())))
 
 
 def acknowledge(

@@ -54,6 +54,10 @@ class PausePlan:
         the topics on record that would be paused, or copied, and are not now.
     leader
         the engine that leads the flow, in words for people; None: none does, as far as is known.
+    is_matched
+        whether any topic on record is meant.
+    paused
+        what is paused then, in words for people.
     """
 
     flow: Flow
@@ -61,6 +65,8 @@ class PausePlan:
     is_pause: bool
     changed: tuple[str, ...] = ()
     leader: str | None = None
+    is_matched: bool = True
+    paused: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the form that ``--dry-run --json`` prints."""
@@ -215,7 +221,8 @@ def plan_pause(
         after = after.without_cut()
     names = sorted({source.topic for source in state.positions})
     changed = tuple(name for name in names if state.pauses.is_paused(name) != after.is_paused(name))
-    return PausePlan(flow.flow, topics, is_pause, changed, _leader(state))
+    is_matched = topics is None or any(map(wish.speaks_of, names))
+    return PausePlan(flow.flow, topics, is_pause, changed, _leader(state), is_matched, after.descriptions())
 
 
 def pause(

@@ -28,13 +28,14 @@ from mirror.kafka.problems import ClusterUnreachable, ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.gap import Gap
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseWish
 from mirror.model.placement import Placement
 from mirror.model.shadow import Forecast, ShadowPartition, TakenFrom
 from mirror.proof.comparison import Difference, Equivalence, PartitionEquivalence
 from mirror.recovery import verify
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot
-from mirror.recovery.pause import PausePlan
+from mirror.recovery.pause import Paused, PausePlan, Resumed
 from mirror.recovery.rehearsal_plan import RehearsalPlan
 from tests.unit.recovery import sides
 
@@ -151,6 +152,36 @@ def test_of_a_flow_that_has_never_run_it_is_not_said_that_there_is_no_gap(
     assert (status, [(each["kind"], each["reason"]) for each in json.loads(text)]) == (0, [("never-run", why)])
     monkeypatch.setattr(observation, "list_gaps", lambda *_: [])
     assert shown(monkeypatch, 120, found, "gaps", str(file)) == (0, "There is no gap.\n")
+
+
+def test_gaps_of_a_topic_that_nobody_has_are_bad_usage(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """With a name that is mistyped there was no gap, and none to acknowledge."""
+    monkeypatch.setattr(observation, "list_gaps", lambda *_: [])
+    monkeypatch.setattr(observation, "has_topic", lambda _, __, topic: topic == "orders")
+    for more in ((), ("--acknowledge", "--reason", "known", "--yes")):
+        done = CliRunner().invoke(app, ["gaps", str(file), "--topic", "ordrs", *more])
+        assert (done.exit_code, "east->west: no topic ordrs is on record" in done.stderr) == (2, True)
+    assert CliRunner().invoke(app, ["gaps", str(file), "--topic", "orders"]).exit_code == 0
+
+
+@pytest.mark.parametrize(("command", "verb"), [("pause", "paused"), ("resume", "copied again")])
+def test_a_pause_or_its_end_that_matches_no_topic_on_record_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, file: Path, command: str, verb: str
+) -> None:
+    """It stays on record for topics to come; a script with --yes took it for a pause of what it had mistyped."""
+
+    def plan(*_: object, is_pause: bool = True) -> PausePlan:
+        return PausePlan(FLOW, "ordrs.*", is_pause, is_matched=False, paused=("topics that match bills, paused",))
+
+    monkeypatch.setattr(changes, "plan_pause", plan)
+    wish = PauseWish("wish", "ordrs.*", command == "pause", "ann", 5)
+    monkeypatch.setattr(changes, "pause_flow", lambda *_, **__: Paused(FLOW, wish, "engine"))
+    monkeypatch.setattr(changes, "resume_flow", lambda *_, **__: Resumed(FLOW, wish, "engine"))
+    done = CliRunner().invoke(app, [command, str(file), "--topics", "ordrs.*", "--yes"])
+    told = " ".join(done.stderr.split())
+    assert done.exit_code == 1
+    assert f"no topic on record of east->west matches ordrs.*: only one that comes later would be {verb}" in told
+    assert ("still paused: topics that match bills" in done.stdout) is (command == "resume")
 
 
 def test_of_a_flow_that_has_never_run_no_group_is_told_and_that_is_not_a_failure_to_start(

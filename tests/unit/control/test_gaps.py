@@ -125,6 +125,12 @@ def test_the_gaps_of_a_flow_are_read_from_its_target_alone(monkeypatch: pytest.M
     assert found == [GapEntry(EAST_WEST, LOST, None, stops=True)]
 
 
+def test_a_topic_is_known_by_its_positions_and_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = in_place(Target(STATE), monkeypatch)
+    assert gaps.has_topic(*where, LOST.source.topic)
+    assert not gaps.has_topic(*where, "ordrs")
+
+
 def test_of_a_flow_that_has_never_run_nobody_knows_whether_it_has_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the form of a gap, so that whatever reads the list does not fail."""
     with pytest.raises(NeverRun, match="this flow has never run: west has no topic mm2-state") as never:
