@@ -85,6 +85,7 @@ def notes(runtime: FlowRuntime) -> tuple[str, ...]:
                 f"{counted(len(alone), 'partition')} {are(len(alone))} read from the leader for now, and not from "
                 f"the closest replica (client.rack): {source}: {reason}"
             )
+        messages += runtime.translated.given_up
         if translated := sorted(runtime.translated.reasons.items()):
             source, reason = translated[0]
             messages.append(

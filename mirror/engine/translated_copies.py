@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mirror.config.settings import FlowSettings
+from mirror.control.selection_notes import offsets_given_up
 from mirror.copier.work import PartitionResult
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
@@ -21,6 +22,8 @@ class TranslatedCopies:
     """
 
     reasons: dict[TopicPartition, str] = field(default_factory=dict)
+    #: Which had the offsets of the source before this engine, in words for people.
+    given_up: tuple[str, ...] = ()
 
     def begin(self, settings: FlowSettings, state: FlowState) -> None:
         """Begin from what the target has on record."""
@@ -29,6 +32,7 @@ class TranslatedCopies:
             for source, position in state.positions.items()
             if not position.same_offsets and settings.translates_refused(source.topic)
         }
+        self.given_up = offsets_given_up(settings, state.positions)
 
     def takes(self, settings: FlowSettings, result: PartitionResult) -> bool:
         """Take in what became of a partition; return whether it is to be translated from now on."""
