@@ -38,6 +38,10 @@ from mirror.recovery.steps import Progress, Step, StepResult, StepsUnderWay, tak
 if TYPE_CHECKING:
     from mirror.proof.comparison import Equivalence
 
+_CUT_AS_A_WHOLE = (
+    "only groups that match {groups} are moved, but {flow} is cut as a whole: what other applications write to any of "
+    "its topics is not copied until the failback; the runbook migration moves group by group"
+)
 _ALL = ".*"
 # A broker at the end of a long line takes longer to answer than one of a practice cluster.
 _PROBE_SECONDS = 1.0
@@ -268,6 +272,8 @@ def plan_failover(request: Request, mode: Mode | None) -> Procedure:
     entry = FailoverEntry(run.run, mode, Phase.UNDER_WAY, run.where, now_ms(), _fences_of(denying))
     move = _move(request, ends, ends, entry, run, is_planned=is_planned)
     plan = look_ahead(mode, move, back_ends, _progress(run), denying)
+    if groups != _ALL:
+        plan = replace(plan, notes=(*plan.notes, _CUT_AS_A_WHOLE.format(groups=groups, flow=request.flow)))
     return Procedure(
         FAILOVER, request.flow, mode, run, plan, move, lambda agreed: steps_of(mode, agreed, back_ends, denying)
     )

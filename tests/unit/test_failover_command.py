@@ -298,6 +298,15 @@ def test_where_a_run_stands_is_said_beside_its_json_too(world: World, file: Path
     assert "It stopped at fence, and everything is as it was before" in " ".join(found.stderr.split())
 
 
+def test_a_plan_for_some_groups_says_that_the_flow_is_cut_as_a_whole(world: World, file: Path) -> None:
+    """Who moves one group expects the others to stay as they were: their topics are paused, too."""
+    words = "but east->west is cut as a whole: what other applications write to any of its topics is not copied"
+    world.is_up[EAST] = False
+    for groups, is_said in ((("--groups", "audit"), True), ((), False)):
+        told = done(world, "failover", file, "--dry-run", *groups)[1]
+        assert (words in " ".join(told.split())) is is_said
+
+
 def test_a_run_directory_of_something_else_is_refused(world: World, file: Path, tmp_path: Path) -> None:
     run, other = tmp_path / "run", tmp_path / "other"
     other.mkdir()
