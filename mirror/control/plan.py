@@ -21,7 +21,7 @@ from mirror.control.same_offsets import (
     plan_same_offsets,
     read_logs,
 )
-from mirror.control.selection_notes import selection_notes
+from mirror.control.selected_topics import selected_topics_notes
 from mirror.control.topics import (
     ClusterTopics,
     expected_problems,
@@ -152,7 +152,7 @@ def plan_flow(
         topics += _routes(upstream, downstream, settings, state)
         messages = (
             *expected_problems(downstream, settings),
-            *selection_notes(upstream.topics.keys(), settings, state.positions),
+            *selected_topics_notes(upstream.topics.keys(), settings, state.positions),
             *_transforms(upstream, settings),
             *_groups(source, settings),
             *_rights(clusters[flow.target], settings),

@@ -537,8 +537,7 @@ class Lane:
             self.stopped = (
                 f"the target refuses the record at upstream offset {self._too_large.spans[0][0]}: {refusal}; with "
                 f"{len(self._too_large.content)} bytes as a batch it is more than the max.message.bytes of "
-                f"{self.work.target.topic}: raise that, or set mirror.oversized.records = park and restart every engine "
-                "of the flow"
+                f"{self.work.target.topic}: raise that, or set mirror.oversized.records = park and restart all engines"
             )
         else:
             self.stopped = f"the target refuses the batch behind upstream offset {self.upstream}: {refusal}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mirror.config.settings import FlowSettings
-from mirror.control.selection_notes import offsets_given_up
+from mirror.control.selected_topics import offsets_given_up
 from mirror.copier.work import PartitionResult
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition

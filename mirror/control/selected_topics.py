@@ -13,7 +13,7 @@ from mirror.model.position import Position
 _NAMED = 5
 
 
-def selection_notes(
+def selected_topics_notes(
     topics: Collection[str], settings: FlowSettings, positions: Mapping[TopicPartition, Position]
 ) -> tuple[str, ...]:
     """Return, for people, what they may not have meant: the file is taken as it is all the same.
