@@ -398,7 +398,7 @@ def test_a_run_that_stands_can_be_taken_back(world: World, file: Path, tmp_path:
     assert (code, names(told)[-1], told["steps"][-1]["detail"]) == (1, "groups", "the disk is full")
     assert (world.paused, world.record[next(iter(world.record))].phase) == ({THERE.flow}, Phase.UNDER_WAY)
     code, told = done(world, "failover", file, "--yes", "--json", "--run-directory", run, "--take-back")
-    assert (code, names(told)) == (0, ["back: groups", "back: cut", "back: begin"])
+    assert (code, names(told)) == (0, ["back: groups", "back: cut", "back: stop", "back: begin"])
     assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {})
 
 
