@@ -147,7 +147,7 @@ def _watch_writes(switch: _Switch) -> None:
 
     Journal.append = appended
     switch.around(atomic_file, "_unfinished", lambda path, _: f"the file {_numberless(path)}", tears=True)
-    switch.around(atomic_file, "_force_names", lambda path: f"the name in {_numberless(path)} is forced")
+    switch.around(atomic_file, "force_names", lambda path: f"the name in {_numberless(path)} is forced")
     switch.around(Path, "replace", lambda path, to: None if path.name[0] == "." else f"{_numberless(path)} is renamed")
     switch.around(LogWriter, "append", lambda _, topic, *more: f"a record of {topic}")
     for name in ("write_positions_of_groups", "delete_positions_of_groups", "create_topics", "delete_topics"):
