@@ -28,7 +28,7 @@ from mirror.model.progress import Watch
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Applications, Commands, Nobody, Person
 from mirror.recovery.failback import FailbackPlan, stranded_rows
-from mirror.recovery.failover import FailoverPlan, Mode
+from mirror.recovery.failover import DETECT, FailoverPlan, Mode
 from mirror.recovery.making_anew import MAKE_ANEW
 from mirror.recovery.move import CUT, GROUPS
 from mirror.recovery.procedure import Procedure, Request, has_stopped, plan_failback, plan_failover
@@ -259,6 +259,9 @@ class _Session:
         if not back and failed is not steps[-1]:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is not Verdict.PASS)
             return f"All is done, and on record; what was not seen: {unseen}. To look again: {again}"
+        if failed.name == DETECT and self.planned.run.is_new:
+            planned = "--mode planned, or cut-off if the flow cannot be copied any more, in a run directory of its own"
+            return f"Nothing was changed. While {self.flow.source} answers: {planned}. Once it is gone: {again}"
         if back and all(each.result.verdict is Verdict.PASS for each in back):
             anew = next((f", but: {each.result.detail}" for each in back if each.name == f"back: {MAKE_ANEW}"), "")
             return f"It stopped at {failed.name}, and everything is as it was before{anew}. To try again: {again}"

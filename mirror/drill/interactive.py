@@ -41,6 +41,12 @@ class NoRun(Refused):
     """No run can be taken up by this notebook; the message says what to do."""
 
 
+_NO_INPUT = (
+    "this front end takes no input, so nothing was done: run the notebook in JupyterLab, or the whole runbook by "
+    "mirror runbook run; MIRROR_UNATTENDED=1 says that nobody is to be asked"
+)
+
+
 class NotConfirmed(Refused):
     """The point of no return was not confirmed; nothing was done."""
 
@@ -71,14 +77,18 @@ class Interactive:
         Raises
         ------
         NotConfirmed
-            if anything else is typed.
+            if anything else is typed, or nothing can be.
         """
         if _crossed(self.run.journal.read().entries) == self.step.name:
             return
         if not is_unattended():
             limit = limit_message(ANSWER_SECONDS, NOTHING_DONE)
             question = f"{consequence}\nType {word} to go on, anything else to stop {limit}: "
-            typed = answered(lambda: input(question), ANSWER_SECONDS)
+            try:
+                typed = answered(lambda: input(question), ANSWER_SECONDS)
+            except NotImplementedError:
+                # As a kernel raises it whose front end has said that it has no place to type.
+                raise NotConfirmed(_NO_INPUT) from None
             if (typed or "").strip() != word:
                 raise NotConfirmed(f"{word} was not typed: nothing was done; run the cell again to be asked again")
         self.run.journal.append(Event.POINT_OF_NO_RETURN, step=self.step.name, facts={"undo": self.step.undo})

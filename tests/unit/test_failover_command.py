@@ -298,6 +298,17 @@ def test_where_a_run_stands_is_said_beside_its_json_too(world: World, file: Path
     assert "It stopped at fence, and everything is as it was before" in " ".join(found.stderr.split())
 
 
+def test_an_unplanned_failover_of_a_source_that_lives_says_which_mode_is_meant_for_that(
+    world: World, file: Path, tmp_path: Path
+) -> None:
+    found = CliRunner().invoke(
+        app, ["failover", str(file), "--flow", "east->west", "--yes", "--run-directory", str(tmp_path / "run")]
+    )
+    told = " ".join(found.stderr.split())
+    assert (found.exit_code, world.done) == (1, [])
+    assert "Nothing was changed. While east answers: --mode planned, or cut-off" in told
+
+
 def test_a_plan_for_some_groups_says_that_the_flow_is_cut_as_a_whole(world: World, file: Path) -> None:
     """Who moves one group expects the others to stay as they were: their topics are paused, too."""
     words = "but east->west is cut as a whole: what other applications write to any of its topics is not copied"

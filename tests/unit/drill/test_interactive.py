@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from IPython.core.error import StdinNotImplementedError
 
 from mirror.drill import interactive
 from mirror.drill.interactive import Interactive, NoRun, NotConfirmed, take_up
@@ -137,6 +138,19 @@ def test_the_point_of_no_return_is_crossed_by_a_typed_word(runs: Path, monkeypat
     asked = typing("west", monkeypatch)
     step.confirm("west", "Every broker is killed.")
     assert asked == []
+
+
+def test_a_front_end_without_input_is_told_what_to_use(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed(runs, "setup", "mirror", "verify")
+    step = take_up("failover_drill", runs=runs)
+
+    def without_input(_: str) -> str:
+        raise StdinNotImplementedError("raw_input was called, but this frontend does not support input requests.")
+
+    monkeypatch.setattr("builtins.input", without_input)
+    with pytest.raises(NotConfirmed, match="takes no input, so nothing was done: run the notebook in JupyterLab"):
+        step.confirm("west", "Every broker is killed.")
+    assert Event.POINT_OF_NO_RETURN not in {entry.event for entry in step.run.journal.read().entries}
 
 
 def test_nobody_is_asked_where_nobody_is_there(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
