@@ -293,12 +293,11 @@ def _perform(session: _Session) -> int:
     try:
         with watched(waits_on(session.terminal.err)):
             carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
-    except OSError:
+    except OSError as problem:
         # What goes wrong with a step is in its result; without its journal the run cannot go on.
-        message = (
-            f"It ended in the middle of a step: its directory cannot be written to. See to that, then: {session.again}"
-        )
-        session.terminal.err.print(message, markup=False, soft_wrap=True)
+        if problem.filename is not None:
+            message = f"It ended in the middle of a step: {problem.filename} cannot be written. See to that, then: "
+            session.terminal.err.print(message + session.again, markup=False, soft_wrap=True)
         raise
     facts = {each.name: each.result.facts for each in carried}
     rows = facts.get(GROUPS, {}).get("rows")
