@@ -81,6 +81,8 @@ def describe(translation: Translation) -> str:
             return "same"
         case Exact(downstream):
             return f"exactly {downstream}"
+        case Bounded(downstream, 0):
+            return f"{downstream}, so that no record is read again"
         case Bounded(downstream, behind_records):
             return f"{downstream}, at most {counted(behind_records, 'record')} behind"
         case TooOld(oldest):

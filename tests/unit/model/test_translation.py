@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.model.translation import NothingRead, describe
+from mirror.model.translation import Bounded, NothingRead, describe
 
 
 def test_of_a_group_that_has_read_nothing_since_the_flow_back_put_it_somewhere_it_is_said_where_it_goes_on() -> None:
@@ -10,3 +10,8 @@ def test_of_a_group_that_has_read_nothing_since_the_flow_back_put_it_somewhere_i
         "the group has read nothing on the source since the flow back put it at 60 there: it goes on where it stands on "
         "the target"
     )
+
+
+def test_what_is_read_again_at_most_is_said_and_so_is_that_it_is_nothing() -> None:
+    assert describe(Bounded(60, 2)) == "60, at most 2 records behind"
+    assert describe(Bounded(60, 0)) == "60, so that no record is read again"
