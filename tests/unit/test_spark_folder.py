@@ -94,6 +94,9 @@ def test_the_temporary_files_of_a_jvm_are_in_it_unless_somebody_says_otherwise(
         raise OSError("not today")
 
     monkeypatch.setattr(spark, "_launched", launched)
+    # Other tests of this process may have a Spark that runs.
+    monkeypatch.setattr(spark, "end_spark", lambda: None)
+    monkeypatch.setattr(spark, "_folder", None)
     for options in ({}, {"spark.driver.extraJavaOptions": "-Djava.io.tmpdir=/elsewhere"}):
         with pytest.raises(spark.SparkDidNotStart):
             spark._start("test", None, options, None)
