@@ -100,7 +100,10 @@ def test_what_a_user_may_not_do_on_the_target_is_named_and_can_be_taken_back(
         assert f"group {GROUP}" not in found["steps"][-1]["detail"]
 
         code, found = failover("--take-back")
-        assert (code, [each["name"] for each in found["steps"]]) == (0, ["back: groups", "back: cut", "back: begin"])
+        assert (code, [each["name"] for each in found["steps"]]) == (
+            0,
+            ["back: groups", "back: cut", "back: stop", "back: begin"],
+        )
         assert admin.positions_of_groups([GROUP, OTHER]) == {GROUP: {}, OTHER: {}}
 
         grant(admin, Resource.GROUP, Operation.READ)
