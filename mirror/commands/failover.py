@@ -31,7 +31,7 @@ from mirror.recovery.failback import FailbackPlan, stranded_rows
 from mirror.recovery.failover import DETECT, FailoverPlan, Mode
 from mirror.recovery.making_anew import MAKE_ANEW
 from mirror.recovery.move import CUT, GROUPS
-from mirror.recovery.procedure import Procedure, Request, has_stopped, plan_failback, plan_failover
+from mirror.recovery.procedure import Procedure, Request, failback_directory, has_stopped, plan_failback, plan_failover
 from mirror.recovery.run import FAILBACK
 from mirror.recovery.step_facts import named, position_rows, positions_of
 from mirror.recovery.steps import Result, StepResult
@@ -109,8 +109,7 @@ def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, term
 
     The exceptions are those of :func:`fail_over`.
     """
-    home = asked.run_directory and asked.run_directory / FAILBACK
-    with _stopped_named(home if home and home.is_dir() else asked.run_directory, chosen.flow.target, terminal):
+    with _stopped_named(failback_directory(asked.run_directory), chosen.flow.target, terminal):
         procedure = plan_failback(_request(settings, chosen, asked, terminal))
     return _perform(_Session(settings.path, procedure, asked, terminal))
 

@@ -320,7 +320,8 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
         return decision(GroupAction.SKIP_UNKNOWN, why, committed)
     end = target.ends.get(partition)
     # Where the end is not known nothing is written, and a group that is there already may stay.
-    if present == wanted.position and (partition in target.ends.problems or present <= (-1 if end is None else end)):
+    may_stay = partition in target.ends.problems or (end is not None and wanted.position <= end)
+    if present == wanted.position and may_stay:
         return decision(GroupAction.KEEP, f"the group is at {present} already", committed)
     if partition in target.ends.problems:
         why = f"the end of the log is not known: {target.ends.problems[partition]}"

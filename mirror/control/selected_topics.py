@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mirror.config.settings import FlowSettings
 from mirror.model.counts import first_of
@@ -32,9 +32,14 @@ def selected_topics_notes(
         *_unmatched("topics", include, topics, f"topic of {source}"),
         *_unmatched("mirror.offsets.topics", offsets, selected, f"topic that is copied from {source}"),
     ]
-    if left := sorted({each.topic for each in positions if not settings.replicates(each.topic)}):
+    if left := deselected_topics(settings, positions):
         notes.append(f"copied so far, and no longer selected by topics: {first_of(left, _NAMED)}")
     return (*notes, *offsets_given_up(settings, positions))
+
+
+def deselected_topics(settings: FlowSettings, positions: Iterable[TopicPartition]) -> tuple[str, ...]:
+    """Return the topics on record, of these positions, that the file does not select any more."""
+    return tuple(sorted({each.topic for each in positions if not settings.replicates(each.topic)}))
 
 
 def offsets_given_up(settings: FlowSettings, positions: Mapping[TopicPartition, Position]) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def unless_cut(
 
     def run() -> TickReport:
         try:
-            while_uncut(runtime, lambda: None)()
+            _require_uncut(runtime)
             return tick.tick()
         except FlowCut:
             return TickReport(f"{tick.about} {runtime.settings.flow}", clock(), 0, notes=(LEFT_OUT,))
@@ -112,12 +112,16 @@ def while_uncut(runtime: FlowRuntime, require: Callable[[], None]) -> Callable[[
 
     def check() -> None:
         require()
-        with runtime.lock:
-            # A wish of a later version may be one.
-            if runtime.pauses.is_cut or runtime.pauses.obscure is not None:
-                raise FlowCut
+        _require_uncut(runtime)
 
     return check
+
+
+def _require_uncut(runtime: FlowRuntime) -> None:
+    with runtime.lock:
+        # A wish of a later version may be one.
+        if runtime.pauses.is_cut or runtime.pauses.obscure is not None:
+            raise FlowCut
 
 
 def pause_report(runtime: FlowRuntime, engine: str) -> PauseReport | None:

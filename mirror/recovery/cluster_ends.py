@@ -10,6 +10,7 @@ from pathlib import Path
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.groups import recorder
 from mirror.control.liveness import LivenessWatch, is_engine_running
+from mirror.control.selected_topics import deselected_topics
 from mirror.control.tick import now_ms
 from mirror.kafka import batch, old_topics
 from mirror.kafka.batch import Header
@@ -117,7 +118,7 @@ class ClusterEnds:
             by_hand.descriptions(),
             dict(state.placements),
             _troubles(state.run),
-            tuple(sorted({each.topic for each in state.positions if not self.chosen.replicates(each.topic)})),
+            deselected_topics(self.chosen, state.positions),
         )
 
     def is_running(self) -> bool:
@@ -238,7 +239,6 @@ class ClusterEnds:
     def written_into_copies(self) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         back = self.settings.back_of(self.flow)
-        own = {producer_of(self.flow).producer_id, *self._mirrors_into(self.flow.target)}
         behind = {
             TopicPartition(position.target or self.copy_of(each.topic), each.partition): position.downstream
             for each, position in self._state().positions.items()
@@ -247,12 +247,21 @@ class ClusterEnds:
         with closing(self._target()) as channel:
             left = [each for each in behind if back is None or not back.replicates(each.topic)]
             ends = channel.offsets(set(left) - channel.absent(left), LATEST, View.WRITTEN)
-            return {
-                each: (behind[each], end)
-                for each, end in ends.items()
-                if end > behind[each]
-                and holds_record(channel, each, behind[each], end, read_committed=True, but_for=own)
-            }
+            return self._written_behind(channel, behind, ends)
+
+    def _written_behind(
+        self, channel: Channel, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return the copies on the target that hold records of others behind where they reach, and from where to where.
+
+        ``ends``: where the logs of those end that are looked at.
+        """
+        own = {producer_of(self.flow).producer_id, *self._mirrors_into(self.flow.target)}
+        return {
+            each: (reached[each], end)
+            for each, end in ends.items()
+            if end > reached[each] and holds_record(channel, each, reached[each], end, read_committed=True, but_for=own)
+        }
 
     def _holding(
         self,
@@ -328,15 +337,10 @@ class ClusterEnds:
             for each in topics[name].topic_partitions
         ]
         reached = self._copied_into(self.flow.target)
-        own = {producer_of(self.flow).producer_id, *self._mirrors_into(self.flow.target)}
         with closing(self._target()) as channel:
             # Copied records may bear any time, also one to come: a copy counts where others have written behind it.
             ends = channel.find_offsets([each for each in written if each in reached], LATEST)
-            alone = {
-                each
-                for each, end in ends.items()
-                if not holds_record(channel, each, reached[each], end, read_committed=True, but_for=own)
-            }
+            alone = ends.keys() - self._written_behind(channel, reached, ends).keys()
             return first_write(channel, [each for each in written if each not in alone], since_ms)
 
     def idle_groups(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:

@@ -291,11 +291,9 @@ def plan_failback(request: Request) -> Procedure:
         raise ConfigError(request.settings.path, None, f"{flow}.enabled", message)
     directory, begun = request.directory, _begun(request.directory)
     groups = request.groups or begun.get("groups", _ALL)
-    if directory is not None and begun.get("procedure") == FAILOVER:
-        if begun["flow"] != str(request.flow):
-            raise ConfigError(directory, None, "--flow", f"its run is of {begun['flow']}, not of {request.flow}")
-        directory = directory / FAILBACK
-    run = Run.of(directory, Wanted(FAILBACK, request.flow, FAILBACK, groups))
+    if begun.get("procedure") == FAILOVER and begun["flow"] != str(request.flow):
+        raise ConfigError(directory, None, "--flow", f"its run is of {begun['flow']}, not of {request.flow}")
+    run = Run.of(failback_directory(directory), Wanted(FAILBACK, request.flow, FAILBACK, groups))
     forward = _ends(request, request.chosen, groups, awaits_open_ends=True)
     home_ends = _ends(request, home, groups, awaits_open_ends=True)
     denying = _denied_before(request, forward, run)
@@ -414,6 +412,12 @@ def _begun(directory: Path | None) -> Mapping[str, str]:
     if directory is None or not (directory / "run.json").exists():
         return {}
     return read_run(directory)
+
+
+def failback_directory(directory: Path | None) -> Path | None:
+    """Return where the run of a failback is of which this directory is named, or that of the failover it undoes."""
+    is_of_failover = _begun(directory).get("procedure") == FAILOVER
+    return directory / FAILBACK if directory is not None and is_of_failover else directory
 
 
 def has_stopped(directory: Path) -> bool:

@@ -364,6 +364,9 @@ def test_what_a_run_has_stopped_is_said_where_the_target_no_longer_answers(
     assert "connection refused" in told
     found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--run-directory", f"{run}-2"])
     assert "has stopped" not in found.stderr
+    # A failback of it has stopped nothing, least of all on west.
+    found = CliRunner().invoke(app, ["failback", str(file), "--flow", "east->west", "--run-directory", run])
+    assert (found.exit_code, "has stopped" in found.stderr) == (3, False)
 
 
 def killed(*_: object) -> Any:
