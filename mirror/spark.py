@@ -67,6 +67,8 @@ _LOCAL_SETTINGS: dict[str, str] = {
     # they are, halve the CPU of the first one (20 to 11 CPU seconds for 60,000 sends and 120,000 records of logs).
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.sql.adaptive.enabled": "false",
+    # What is kept between two questions of a judgement is small and soon gone: to compress it takes more than it saves.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # A ledger is hundreds of small files; beyond 32 Spark would look each of them up in a task of its own.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }

@@ -10,11 +10,12 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from traitlets import Unicode, default
 
+from mirror.drill import kernel_process
 from mirror.drill.unattended import UNATTENDED_VARIABLE
 
 
 class OwnInterpreterKernelManager(AsyncKernelManager):
-    """Starts `ipykernel` with ``sys.executable`` and tells the kernel that no person is there to be asked.
+    """Starts `kernel_process` with ``sys.executable`` and tells the kernel that no person is there to be asked.
 
     A kernel named ``python3`` found on the machine may belong to another environment, which lacks this package or,
     worse, has another version of it.
@@ -36,7 +37,7 @@ class OwnInterpreterKernelManager(AsyncKernelManager):
     def kernel_spec(self) -> KernelSpec:
         """Return the only kernel there is."""
         return KernelSpec(
-            argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+            argv=[sys.executable, "-m", kernel_process.__name__, "-f", "{connection_file}"],
             display_name=f"Python {sys.version_info.major}.{sys.version_info.minor}",
             language="python",
             env={UNATTENDED_VARIABLE: "1"},

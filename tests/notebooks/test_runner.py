@@ -38,12 +38,37 @@ def executed(run: RunDirectory, tmp_path: Path, *code: str, budget_seconds: floa
     return run_notebook(source, run, "tiny", {}, budget_seconds=budget_seconds)
 
 
+#: The control channel answers the request to shut down late, and what runs when the process ends is written to a file.
+LATE_CONTROL_CHANNEL = """
+import atexit, pathlib, threading, time
+
+kernel = get_ipython().kernel
+publish = kernel._publish_status_and_flush
+
+def late(*args):
+    time.sleep(0.5 if kernel._shutdown_message else 0)
+    publish(*args)
+
+kernel._publish_status_and_flush = late
+atexit.register(lambda: pathlib.Path("threads").write_text(" ".join(each.name for each in threading.enumerate())))
+"""
+
+
 def outputs(path: Path) -> str:
     """All that an executed notebook's cells printed."""
     notebook = nbformat.read(path, as_version=4)
     return "".join(
         output.get("text", "") for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
     )
+
+
+def test_a_kernel_answers_the_request_to_shut_down_before_its_process_ends(run: RunDirectory, tmp_path: Path) -> None:
+    """Otherwise the answer may wait for a thread that has ended, until the process is killed."""
+    executed(run, tmp_path, LATE_CONTROL_CHANNEL)
+
+    threads = (run.path / "threads").read_text().split()
+    assert "IOPub" in threads
+    assert "Control" not in threads
 
 
 def test_a_notebook_that_passes(run: RunDirectory, tmp_path: Path) -> None:
