@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -26,9 +26,10 @@ _AGAIN_SECONDS = 60.0
 
 # What a cluster that is away brings about in partitions, and what is said when a condition ends.
 _MAY_COME_OF_OUTAGE = frozenset({"waits", "is not written until what was sent before is refused"})
+_GOES_ON = "goes on"
 _OVER = {
-    "waits": "goes on",
-    "is stopped": "goes on",
+    "waits": _GOES_ON,
+    "is stopped": _GOES_ON,
     "is not written until what was sent before is refused": "is written again",
     "copy": "copy: recovered",
     "tasks": "tasks: all are heard of again",
@@ -89,6 +90,7 @@ class FlowNews:
         with runtime.lock:
             term, has_reported, partitions = runtime.term, runtime.has_reported, runtime.partitions
             now, gaps = conditions(runtime), {gap.key: gap for gap in runtime.open_gaps}
+            copied = {str(source) for source, *_ in partitions if not runtime.is_idle(source)}
         if term != self._term:
             self._begin_anew(term)
         if term is None:
@@ -98,7 +100,7 @@ class FlowNews:
             topics = len({source.topic for source, *_ in partitions})
             self._log.info("the first epoch has reported; partitions copied: %s, topics: %s", len(partitions), topics)
         self._log_begun(self._without_outages(now, has_reported=has_reported))
-        self._log_ended(now)
+        self._log_ended(now, copied)
         self._log_gaps(gaps)
 
     def _without_outages(self, now: Mapping[Condition, str], *, has_reported: bool) -> dict[Condition, str]:
@@ -173,12 +175,13 @@ class FlowNews:
                 self._logged[kind, subject] = _Logged(reason, at, tuple(reasons))
             self._log.warning("%s%s: %s", _named(list(reasons)), kind, reasons[min(reasons)])
 
-    def _log_ended(self, now: Mapping[Condition, str]) -> None:
+    def _log_ended(self, now: Mapping[Condition, str], copied: Collection[str]) -> None:
         at = self._clock()
         lines: dict[tuple[str, tuple[str, ...]], list[tuple[str, _Logged]]] = {}
         for (kind, subject), logged in self._logged.items():
-            # What waited and is stopped now does not go on; that it is stopped is reported.
-            if kind == "waits" and (kind, subject) not in now and ("is stopped", subject) in now:
+            # What waited and is stopped now, or is paused or not selected any more, does not go on.
+            goes_on = subject in copied and ("is stopped", subject) not in now
+            if _OVER.get(kind) == _GOES_ON and (kind, subject) not in now and not goes_on:
                 logged.is_over = True
             if not logged.is_over:
                 logged.ended_at = None if (kind, subject) in now else at if logged.ended_at is None else logged.ended_at
@@ -223,7 +226,9 @@ def conditions(runtime: FlowRuntime) -> dict[Condition, str]:
         ("quotas", ""): "; ".join(runtime.throttles),
     }
     found |= {("is stopped", str(source)): reason for source, reason in runtime.stopped.items()}
-    found |= {("waits", str(source)): reason for source, reason in runtime.troubles.items()}
+    found |= {
+        ("waits", str(source)): reason for source, reason in runtime.troubles.items() if not runtime.is_idle(source)
+    }
     found |= {
         ("is not written until what was sent before is refused", str(target)): why
         for target, why in runtime.late.troubles.items()

@@ -35,6 +35,9 @@ def take_pauses(runtime: FlowRuntime, pauses: Pauses) -> bool:
         idle = {source for source in known if runtime.pauses.is_paused(source.topic) and source not in runtime.at_work}
         runtime.pauses = pauses
         runtime.resumed = {each for each in runtime.resumed | idle if not pauses.is_paused(each.topic)}
+        for each in runtime.resumed:
+            # What kept it from being copied before it was paused need not do so any more.
+            runtime.troubles.pop(each, None)
         runtime.changed()
         return True
 

@@ -25,7 +25,7 @@ from mirror.recovery.seen_at_work import checked_reads, checked_write
 from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.step_facts import mappings_of, named, placed_in, positions_named, rows_of, stretches_named
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
-from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
+from mirror.recovery.unsure_groups import further_on_the_target, left_out, read_on, without_checkpoint
 from mirror.waiting import Counted, WaitTimeout, wait_until
 
 _SNAPSHOT, _PUT_BACK = "groups-before", "groups-put-back"
@@ -385,12 +385,15 @@ class Move:
         return Step(VERIFY, f"compare {self.flow.target} with {self.flow.source}, record by record where need be", act)
 
     def last_look(self) -> Step:
-        """Return the step right before the applications are started: the run is on record, the source as fenced."""
+        """Return the step right before the applications are started: the run is on record, the source as it was."""
         so = f"this run is on record on {self.record.flow.target} still"
         so += f", and nobody has written to {self.flow.source} since it was fenced" if self.is_planned else ""
 
         def act(known: Known) -> Result:
             problem = self.off_record() or (self.grown(known) if self.is_planned else None)
+            # A migration moves no groups on the way to its producers.
+            if problem is None and self.is_planned and GROUPS in known:
+                problem = read_on(self.ends.plan_groups(ask_source=True), known[GROUPS])
             return Result(Verdict.PASS, so) if problem is None else Result(Verdict.FAIL, problem)
 
         return Step("last look", f"make sure once more that {so}", act)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mirror.control.groups import GroupAction, GroupDecision
+from mirror.evidence.facts import Json
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.partition import TopicPartition
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.set_by_hand import Placed
+from mirror.recovery.step_facts import named, rows_in
 
 
 def further_on(plan: MovePlan) -> list[tuple[GroupDecision, GroupPosition]]:
@@ -33,6 +37,24 @@ def further_on_the_target(plan: MovePlan, source: str) -> list[str]:
         f"says {each.wanted.position}"
         for each, present in further_on(plan)
     ]
+
+
+def read_on(plan: MovePlan, moved: Mapping[str, Json]) -> str | None:
+    """Return which groups are elsewhere on the source than where they were ``moved`` from, by the facts of that step.
+
+    On the target they would read again what they have read since, or pass what they have gone back to.
+    """
+    before = {(row["group"], row["topic"], row["partition"]): row["upstream"] for row in rows_in(moved)}
+    found = []
+    for each in plan.positions:
+        was = before.get((each.group, each.topic, each.partition))
+        if each.upstream != was:
+            then = "had no position" if was is None else f"was at {was}"
+            found.append(f"group {each.group} is at {each.upstream} of {each.topic}-{each.partition}, and {then}")
+    flow = plan.settings.flow
+    return (
+        f"groups have read on {flow.source} since they were moved to {flow.target}: {named(found)}" if found else None
+    )
 
 
 def left_out(plan: MovePlan, put_there: Placed) -> list[str]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import pytest
 
 from mirror.control.tick import TickReport
-from mirror.copier.work import PartitionResult
+from mirror.copier.work import Handover, PartitionResult
 from mirror.engine import flow_messages
 from mirror.engine.cluster_news import NO_OUTAGES, Away, ClusterNews, Outages
 from mirror.engine.flow_news import FlowNews
+from mirror.engine.flow_pauses import take_pauses
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses, PauseWish
+from mirror.model.position import Position
 from mirror.model.state_values import ForeignWriter
 from tests.flows import EAST_WEST
 from tests.unit.control.builders import flow_settings
@@ -98,6 +101,24 @@ def test_partitions_that_waited_and_are_stopped_now_do_not_go_on(watched: Watche
     watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
     watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[1], None))
     assert watched.look() == ["INFO orders-0 (and 1 more) goes on"]
+
+
+def test_partitions_that_waited_or_were_stopped_do_not_go_on_where_nobody_copies_them_any_more(
+    watched: Watched,
+) -> None:
+    """Their topic was paused, deleted, or taken out of the file's topics: the log said that they went on."""
+    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None, stopped="KeyError: 'x' in mask"))
+    watched.runtime.take_trouble(ORDERS[1], "west: NotEnoughReplicas")
+    assert len(watched.look()) == 3
+    watched.runtime.take_partitions(COPIES[2:])
+    assert watched.look() == []
+    watched.now += 60
+    assert watched.look() == []
+    watched.runtime.handovers[ORDERS[2]] = Handover(Position(5, 5, 0, True), (), clean=True)
+    watched.runtime.take_trouble(ORDERS[2], "west: NotEnoughReplicas")
+    assert len(watched.look()) == 1
+    take_pauses(watched.runtime, Pauses((PauseWish("all", None, True, "ann", 1),)))
+    assert watched.look() == []
 
 
 def test_a_task_that_says_nothing_any_more_is_told_in_the_log_and_in_the_report(watched: Watched) -> None:

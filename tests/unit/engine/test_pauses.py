@@ -373,3 +373,5 @@ def test_what_a_paused_partition_had_met_last_is_no_reason_any_more(runtime: Flo
     assert left.startswith(f"{BILLS}: ")
     take_pauses(runtime, Pauses((ALL,)))
     assert reasons(runtime) == ()
+    take_pauses(runtime, Pauses(()))
+    assert reasons(runtime) == (), "nobody has tried since it was resumed"

@@ -27,7 +27,7 @@ from mirror.recovery.denying import Denied
 from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.failover import DETECT, Mode, look_ahead, steps_of
 from mirror.recovery.flow_ends import Copied, Ends
-from mirror.recovery.group_moves import MovePlan, Unmoved
+from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
@@ -686,6 +686,26 @@ def test_what_is_written_to_the_source_behind_its_fence_stops_a_planned_run(tmp_
     (failed,) = [each for each in results if each.result.verdict is Verdict.FAIL]
     assert (failed.name, "orders-0 ended at" in failed.result.detail) == ("last look", True)
     assert (world.at_work, world.groups[WEST], world.paused, world.record) == ({EAST}, {}, set(), {})
+
+
+def test_a_group_that_reads_on_the_source_once_it_is_moved_stops_a_planned_run(tmp_path: Path) -> None:
+    """It would read that again on the target, of which its row says that it goes on exactly."""
+
+    class Rejoined(StandInEnds):
+        def move_groups(self, plan: MovePlan, snapshot: Path) -> GroupMoves:
+            moves = super().move_groups(plan, snapshot)
+            self.world.groups[EAST]["audit"] += 2
+            return moves
+
+    world = World()
+    move = replace(move_of(world, tmp_path), ends=Rejoined(world, THERE.flow))
+    results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    (failed,) = [each for each in results if each.result.verdict is Verdict.FAIL]
+    assert (failed.name, failed.result.detail) == (
+        "last look",
+        "groups have read on east since they were moved to west: group audit is at 9 of orders-0, and was at 7",
+    )
+    assert (world.at_work, world.groups[WEST], world.record) == ({EAST}, {}, {})
 
 
 @pytest.mark.parametrize(

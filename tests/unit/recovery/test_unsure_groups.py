@@ -15,7 +15,7 @@ from mirror.model.position import Position
 from mirror.model.translation import Bounded, Exact, Translation
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
+from mirror.recovery.unsure_groups import further_on_the_target, left_out, read_on, without_checkpoint
 from tests.unit.control.builders import flow_settings
 from tests.unit.recovery.world import ORDERS, THERE, StandInEnds, World
 
@@ -65,3 +65,20 @@ def test_what_the_source_tells_needs_no_checkpoint_and_without_both_nobody_can_t
     assert without(MovePlan(THERE, ()), {ORDERS: 9}) == []
     nothing = ["no checkpoint on west says where any group stands"]
     assert without(MovePlan(THERE, (), source_problem="gone"), {ORDERS: 9}) == nothing
+
+
+@pytest.mark.parametrize(
+    ("was", "said"),
+    [
+        (40, None),
+        (39, "group audit is at 40 of east.orders-0, and was at 39"),
+        (41, "group audit is at 40 of east.orders-0, and was at 41"),
+        (None, "group audit is at 40 of east.orders-0, and had no position"),
+    ],
+)
+def test_a_group_that_is_elsewhere_on_the_source_than_where_it_was_moved_from_is_named(
+    was: int | None, said: str | None
+) -> None:
+    rows = [{"group": "audit", "topic": COPY.topic, "partition": 0, "upstream": was}] if was is not None else []
+    found = read_on(MovePlan(THERE, (AT,)), {"rows": rows})
+    assert found == (said and f"groups have read on east since they were moved to west: {said}")
