@@ -83,7 +83,7 @@ class Loss:
             what += (
                 f"; removed from it before it was copied, so on neither: {named([str(one) for one in self.removed])}"
             )
-        return f"{what}, as the source tells" if self.bound is None else f"at least: {what}; {self.bound}"
+        return f"{what}, as the source tells" if self.bound is None else f"of what is on record, {what}; {self.bound}"
 
     def rows(self) -> list[dict[str, Json]]:
         """Return a row a partition of what is lacking, for a journal and for ``--json``."""

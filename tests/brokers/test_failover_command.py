@@ -446,7 +446,7 @@ def test_what_a_source_that_is_cut_off_goes_on_to_acknowledge_is_stated_and_come
             link.heal()
     assert code == 0, found
     details = {each["name"]: each["detail"] for each in found["steps"]}
-    assert all("at least: " in details[name] for name in ("loss", "final loss")), details
+    assert all("of what is on record, " in details[name] for name in ("loss", "final loss")), details
     assert site.at_work() == {"west"}
     sent, cut = site.sends(site.alias), {row["partition"]: row["last_mirrored_upstream"] for row in found["positions"]}
     indexed = sent.set_index(["partition", "offset"])
