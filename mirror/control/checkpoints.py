@@ -285,6 +285,13 @@ def _decide(
         return CheckpointDecision(group, source, target, position.position, translation, checkpoint, is_news, reason)
 
     match translation:
+        case TooOld(oldest) if previous is not None and is_current(previous) and position.position < previous.upstream:
+            # It was set back to before all that is copied: who goes on by the one before would pass what it is to read.
+            begin = translator.translate(group, source, oldest)
+            if not isinstance(begin, Exact | Bounded) or begin.downstream >= previous.downstream:
+                return decision(None, False, describe(translation))
+            checkpoint = Checkpoint(group, target, position.position, begin.downstream, position.metadata)
+            return decision(checkpoint, True, f"{describe(translation)}; the copy begins at {begin.downstream}")
         case TooOld() | NotMirrored():
             return decision(None, False, describe(translation))
         case Exact(downstream) | Bounded(downstream) | NothingRead(_, downstream):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from mirror.copier import resume
@@ -310,7 +310,9 @@ def _gone_on(
         Handover(moved, open_runs, clean=True, owes_sync=handover.owes_sync),
         (*handover.unwritten, *chunks, moved.record(work.source)) if is_news else (),
         note=note,
-        append_point=_with_head(position, handover.runs, ends, append_point),
+        append_point=_with_head(
+            position, handover.runs, ends, append_point, lambda: _is_padded(work, ends, flow, target)
+        ),
     )
 
 
@@ -319,16 +321,33 @@ def _is_headless(handover: Handover, append_point: AppendPoint) -> bool:
     return not handover.runs and handover.position.chunk == 0 and append_point.end <= handover.position.upstream
 
 
-def _with_head(position: Position, runs: Sequence[Run], ends: Ends, append_point: AppendPoint) -> AppendPoint:
+def _with_head(
+    position: Position,
+    runs: Sequence[Run],
+    ends: Ends,
+    append_point: AppendPoint,
+    is_padded: Callable[[], bool] = lambda: False,
+) -> AppendPoint:
     """Say where the head ends that is still to be filled, or to be removed; no record of the source is behind it then.
 
-    Before anything is on record as copied it may be removed again: that takes nothing of the source away.
+    Before anything is on record as copied it may be removed again: that takes nothing of the source away. Where it was
+    filled whole only the log tells (``is_padded``): of a topic that was gone on with behind what the flow back has
+    copied the same is on record, and what lies there is its only copy.
     """
     begins_at = position.upstream
     is_filled = append_point.end >= begins_at and (append_point.is_compacted or ends.target_start >= begins_at)
-    if runs or position.chunk > 0 or is_filled:
+    if runs or position.chunk > 0 or is_filled or (position.downstream >= begins_at and not is_padded()):
         return append_point
     return replace(append_point, begins_at=begins_at)
+
+
+def _is_padded(work: PartitionWork, ends: Ends, flow: FlowWork, target: Channel) -> bool:
+    """Whether the copy begins with padding of this flow, which lies there until it is removed."""
+    ours = producer_of(flow.flow).producer_id
+    for content, header in read_batches(target, work.target, ends.target_start, ends.target_end):
+        first = next(iter(records(content)), None)
+        return header.producer_id == ours and first is not None and first.key is None and first.value is None
+    return False
 
 
 def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, target: Channel) -> int:

@@ -188,6 +188,8 @@ class Election:
 
     def _read(self) -> None:
         records = self._tail.poll()
+        # Whoever leads writes again what was lost; kept, it would keep deletions from being noticed from now on.
+        self._tail.loss = None
         if self._tail.has_begun_anew:
             self._state = FlowState()
         for record in records:

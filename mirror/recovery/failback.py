@@ -25,7 +25,15 @@ from mirror.recovery.failover import (
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.left_behind import left_behind_refusal, left_behind_step
-from mirror.recovery.making_anew import await_made_anew, copied_anew, made_anew, make_anew_step, save_step
+from mirror.recovery.making_anew import (
+    MAKE_ANEW,
+    SAVE,
+    await_made_anew,
+    copied_anew,
+    made_anew,
+    make_anew_step,
+    save_step,
+)
 from mirror.recovery.move import GROUPS, Move, failover_entry_message, with_unsure
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.step_facts import named
@@ -132,6 +140,8 @@ def look_home(
         and _FORWARD_AGAIN not in progress.proven
     ):
         refusal = f"{forward.flow} is not failed over, by what is on record on {forward.flow.target}"
+    # A run that has begun to make topics anew was told to, and may have left them closed.
+    makes_anew = makes_anew or not progress.begun.isdisjoint({SAVE, MAKE_ANEW})
     before = made_anew(move.directory, forward)
     stranded = loss_of(forward, alike(record, move.ends.copied()), ask_source=True)
     # Behind the point of no return applications write there again, and the flow that copies that is still cut.

@@ -239,27 +239,29 @@ def plan_moves(
     chosen = "|".join(map(re.escape, groups)) if pattern is None else pattern
     view = view_groups(settings, clusters, pattern=chosen, ask_source=ask_source, flows=flows, back=back, log=log)
     lacking, unneeded = untranslated(view, groups, settings)
-    checkpoints = _checkpoints(view.positions)
     decisions: tuple[GroupDecision, ...] = ()
     there = back if view.source_problem is not None else None
     unseen: tuple[str, ...] = ()
     idle_positions: Mapping[str, Mapping[TopicPartition, GroupPosition]] = {}
     idle = sorted({each.group for each in view.positions if isinstance(each.translation, NothingRead)})
-    if checkpoints or idle or there is not None:
+    if idle or there is not None or any(each.downstream is not None for each in view.positions):
         with Cluster.connect(clusters[settings.flow.target]) as target:
-            if checkpoints:
-                decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
             if idle:
-                idle_positions = target.positions_of_groups(idle)
+                found = target.positions_of_groups(idle)
+                idle_positions, problems = dict(found), found.problems
+                lacking += [Unmoved(group, None, problem) for group, problem in problems.items()]
+            if checkpoints := _checkpoints(view.positions, idle_positions):
+                decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
             if there is not None:
                 reported = {(each.group, each.topic) for each in view.positions}
                 unseen = unseen_readers(settings, there, target, reported, chosen)
+    decided = {(each.group, each.partition) for each in decisions}
     return MovePlan(
         settings,
         view.positions,
         decisions,
         tuple(lacking),
-        tuple(unneeded),
+        tuple(each for each in unneeded if (each.group, each.partition) not in decided),
         view.source_problem,
         view.unmatched,
         unseen,
@@ -290,7 +292,7 @@ def apply_moves(plan: MovePlan, clusters: Mapping[str, ClusterSettings], *, snap
         there = sum(each.action is GroupAction.KEEP for each in plan.decisions)
         return GroupMoves(plan.positions, there, plan.refused, plan.left)
     settings = plan.settings
-    checkpoints = _checkpoints(plan.positions)
+    checkpoints = _checkpoints(plan.positions, plan.idle_positions)
     with Cluster.connect(clusters[settings.flow.target]) as target:
         now = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
         if drifted := _drift(plan.decisions, now):
@@ -348,14 +350,21 @@ def _unmirrored(group: str, view: GroupView, settings: FlowSettings) -> Unmoved:
     return Unmoved(group, None, f"the state of {view.unmirrored[group]} is not mirrored: {advice}")
 
 
-def _checkpoints(positions: Iterable[TranslatedPosition]) -> list[Checkpoint]:
-    return [
-        Checkpoint(
-            each.group, TopicPartition(each.topic, each.partition), each.upstream, each.downstream, each.metadata
-        )
-        for each in positions
-        if each.downstream is not None
-    ]
+def _checkpoints(
+    positions: Iterable[TranslatedPosition], idle_positions: Mapping[str, Mapping[TopicPartition, GroupPosition]]
+) -> list[Checkpoint]:
+    """Return what is to be written by; who has read nothing since goes on where it was, if it is nowhere any more.
+
+    Brokers forget the positions of groups that are empty for long.
+    """
+    found = []
+    for each in positions:
+        partition, downstream = TopicPartition(each.topic, each.partition), each.downstream
+        if isinstance(each.translation, NothingRead) and each.group in idle_positions:
+            downstream = each.translation.home if partition not in idle_positions[each.group] else None
+        if downstream is not None:
+            found.append(Checkpoint(each.group, partition, each.upstream, downstream, each.metadata))
+    return found
 
 
 def _drift(planned: Iterable[GroupDecision], now: Iterable[GroupDecision]) -> tuple[Unmoved, ...]:

@@ -100,7 +100,8 @@ def steps_of_group(move: Move, group: str, directory: Path, word: Word | None = 
     )
     doing = f"start the applications of group {group} on {move.flow.target}; from here on it is not taken back"
     start = replace(own.start(), doing=doing, concerns={"group": group})
-    return (_stop(own, group), _copied(own, group), own.groups(), _positions(own), start, _reads(own, group, word))
+    moved = (_stop(own, group), _copied(own, group), own.groups(), _positions(own), own.last_look(is_fenced=False))
+    return (*moved, start, _reads(own, group, word))
 
 
 def steps_of_producers(

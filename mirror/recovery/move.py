@@ -17,6 +17,7 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved, is_word
+from mirror.recovery.denying import DENY
 from mirror.recovery.flow_ends import Copied, FlowEnds, yet_to_be_copied
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
@@ -32,7 +33,7 @@ _SNAPSHOT, _PUT_BACK = "groups-before", "groups-put-back"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 FENCE, DRAIN, CUT, VERIFY, GROUPS = "fence", "drain", "cut", "verify", "groups"
-POSITIONS = "positions"
+POSITIONS, LAST_LOOK = "positions", "last look"
 START, FIRST_WRITE, FIRST_READS = "start", "first write", "first reads"
 
 
@@ -249,6 +250,8 @@ class Move:
             drift=self._source.grown,
             moments=when_passed(Event.FENCED),
             is_of_its_moment=True,
+            # Whoever writes on was not stopped, or is at work again.
+            renews=(STOP, DENY),
         )
 
     @property
@@ -384,19 +387,24 @@ class Move:
 
         return Step(VERIFY, f"compare {self.flow.target} with {self.flow.source}, record by record where need be", act)
 
-    def last_look(self) -> Step:
-        """Return the step right before the applications are started: the run is on record, the source as it was."""
+    def last_look(self, *, is_fenced: bool = True) -> Step:
+        """Return the step right before the applications are started: the run is on record, the source as it was.
+
+        ``is_fenced``: whether a planned move has a step before it that fences the source.
+        """
+        is_quiet = self.is_planned and is_fenced
         so = f"this run is on record on {self.record.flow.target} still"
-        so += f", and nobody has written to {self.flow.source} since it was fenced" if self.is_planned else ""
+        so += f", and nobody has written to {self.flow.source} since it was fenced" if is_quiet else ""
 
         def act(known: Known) -> Result:
-            problem = self.off_record() or (self.grown(known) if self.is_planned else None)
+            problem = self.off_record() or (self.grown(known) if is_quiet else None)
             # A migration moves no groups on the way to its producers.
             if problem is None and self.is_planned and GROUPS in known:
                 problem = read_on(self.ends.plan_groups(ask_source=True), known[GROUPS])
             return Result(Verdict.PASS, so) if problem is None else Result(Verdict.FAIL, problem)
 
-        return Step("last look", f"make sure once more that {so}", act)
+        # What was so when an earlier process looked says nothing.
+        return Step(LAST_LOOK, f"make sure once more that {so}", act, drift=lambda _: "time has passed")
 
     # The groups.
 

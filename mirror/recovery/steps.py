@@ -97,6 +97,9 @@ class Step:
         steps behind it are carried out all the same.
     concerns
         of a point of no return that is not everybody's: for whom nothing is taken back.
+    renews
+        the steps before it that are carried out once more, and not taken back, where what it had found is not so any
+        more: what they had found does not hold either.
     """
 
     name: str
@@ -111,6 +114,7 @@ class Step:
     is_undone_last: bool = False
     only_watches: bool = False
     concerns: Mapping[str, Json] = field(default_factory=dict)
+    renews: Sequence[str] = ()
 
 
 def when_passed(event: Event) -> Callable[[Mapping[str, Json]], Sequence[Moment]]:
@@ -255,18 +259,37 @@ class StepsUnderWay:
                 self._runner.failed(step.name, f"behind the point of no return, and not so any more: {drift}")
                 return False
         # What rests on it is taken back, and done again; an earlier attempt to take it back may have got no further.
-        # Not where it is done again only since nobody knew, and what it had found is still so.
+        # Not where it is done again only since nobody knew, and what it had found is still so when it is done.
         unsure = self._unknown.get(step.name)
         is_as_it_was = unsure is not None and _drift_of(step, unsure, is_beyond_return=self._is_beyond) is None
-        if not is_as_it_was and not self._is_beyond:
-            behind = self._steps[self._next + 1 :]
-            if not self._runner.undone(behind):
-                return False
-            for each in behind:
-                self._proven.pop(each.name, None)
+        if not is_as_it_was and not self._is_beyond and not self._taken_back_behind(step):
+            return False
+        if (before is not None or unsure is not None) and not is_as_it_was and not self._renewed(step):
+            return False
         if step.is_point_of_no_return and not self._is_beyond:
             self._journal.append(Event.POINT_OF_NO_RETURN, step=step.name, facts=step.concerns)
             self._is_beyond = True
+        if not self._is_carried_out(step):
+            return False
+        if unsure is not None and is_as_it_was and not self._is_beyond:
+            changed = _drift_of(step, unsure, is_beyond_return=False) is not None
+            return not changed or self._taken_back_behind(step)
+        return True
+
+    def _taken_back_behind(self, step: Step) -> bool:
+        behind = self._steps[self._steps.index(step) + 1 :]
+        if not self._runner.undone(behind):
+            return False
+        for each in behind:
+            self._proven.pop(each.name, None)
+        return True
+
+    def _renewed(self, step: Step) -> bool:
+        """Carry out again what the step rests on; behind the point of no return nobody is asked any more."""
+        again = [each for each in self._steps[: self._next] if each.name in step.renews and not self._is_beyond]
+        return all(self._is_carried_out(each) for each in again)
+
+    def _is_carried_out(self, step: Step) -> bool:
         found = self._runner.carried_out(step, self._known)
         self._known[step.name] = found.result.facts
         if found.result.verdict is not Verdict.FAIL or step.only_watches:
@@ -284,6 +307,11 @@ def take_back(
     runner = _Runner(journal, on_result, time.monotonic, set(progress.begun))
     if progress.is_beyond_return:
         runner.failed("back", "the run has passed the point of no return: only a failback leads back")
+    elif strange := sorted(progress.begun - {step.name for step in steps}):
+        names = ", ".join(strange)
+        runner.failed(
+            "back", f"nothing is taken back, since the run has begun steps that are not of this plan: {names}"
+        )
     elif runner.undone(steps) and not runner.results:
         # Otherwise a take-back that ended at its last write, and is repeated, would say nothing of how it stands.
         runner.passed("back", "nothing of the run is left to be taken back")

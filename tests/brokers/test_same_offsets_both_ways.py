@@ -112,6 +112,31 @@ def test_a_topic_with_records_is_followed_once_it_is_copied_and_stops_where_both
     assert [read(client, orders, "read_uncommitted") for client in (pair.home, pair.away)] == before
 
 
+def test_what_only_the_original_has_stays_there_where_its_copy_began_behind_it(pair: Pair) -> None:
+    """The flow back, with nothing to copy, took it for padding of its own, and deleted it."""
+    orders = pair.orders
+    write(pair.home, orders, range(10))
+    pair.settings = SETTINGS + "".join(f"{each}.consumer.auto.offset.reset = latest\n" for each in pair.aliases)
+    with pair.engine():
+        pair.await_end(pair.away, 10)
+        pair.await_copied(pair.back, 10)
+    assert read(pair.away, orders, "read_uncommitted") == {}
+    for number in (10, 11):
+        with pair.engine():
+            wait_until(
+                lambda: pair.status(pair.back)["state"],
+                "the flow back",
+                timeout_seconds=PATIENCE_SECONDS,
+                until=lambda state: state == "RUNNING",
+            )
+            write(pair.home, orders, [number])
+            pair.await_end(pair.away, number + 1)
+            pair.await_copied(pair.back, number + 1)
+    at_home = read(pair.home, orders, "read_uncommitted")
+    assert list(at_home) == list(range(12))
+    assert read(pair.away, orders, "read_uncommitted") == {each: at_home[each] for each in (10, 11)}
+
+
 def test_once_both_flows_translate_what_arrives_late_is_refused_and_both_go_on(pair: Pair, west: Cluster) -> None:
     """It was there twice; and the flow back took the originals that it had passed by for copies somebody replaced."""
     orders = pair.orders

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 
+import pytest
+
 from mirror.control.checkpoints import (
     CheckpointDecision,
     CheckpointsTick,
@@ -63,6 +65,22 @@ def test_a_position_that_cannot_be_translated_is_no_checkpoint_and_says_why() ->
         assert decision.checkpoint is None
         assert not decision.is_news
         assert decision.reason
+
+
+@pytest.mark.parametrize(
+    ("position", "begin", "downstream"),
+    [(99, Exact(7), 7), (100, Exact(7), None), (99, Exact(42), None), (99, NotMirrored(), None)],
+)
+def test_a_group_that_is_set_back_to_before_all_that_is_copied_goes_on_where_the_copy_begins(
+    position: int, begin: Translation, downstream: int | None
+) -> None:
+    """By the checkpoint that it had a failover without the source would have put it behind what it is to read again."""
+    translator = Table({("orders", 3, position): TooOld(500), ("orders", 3, 500): begin})
+    (decision,) = plan_checkpoints(
+        {"billing": {ORDERS: at(position)}}, {("billing", COPY): checkpoint(100, 42)}, translator, flow_settings()
+    )
+    assert decision.is_news is (downstream is not None)
+    assert decision.checkpoint == (None if downstream is None else checkpoint(position, downstream))
 
 
 def test_what_a_group_would_read_again_is_what_it_has_read_since_its_last_checkpoint() -> None:

@@ -11,8 +11,9 @@ import pytest
 from mirror.copier import same_places
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.placing import LogHistory
-from mirror.copier.resume import Ends, NotYet, Refused
+from mirror.copier.resume import Ends, NotYet, Ready, Refused
 from mirror.copier.work import FlowWork, Handover, PartitionWork
+from mirror.kafka import batch
 from mirror.kafka.channel import Channel
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -82,6 +83,58 @@ def test_a_copy_that_is_longer_than_its_source_is_waited_for_while_it_may_be_the
         cast(Channel, None),
     )
     assert type(place) is expected
+
+
+def is_followed(work: PartitionWork, ends: Ends) -> Handover:
+    """What is on record of a topic that is gone on with behind what the flow back has copied from it."""
+    flow = cast(FlowWork, SimpleNamespace(flow=FLOW, from_latest=False))
+    history = cast(LogHistory, SimpleNamespace())
+    place = same_places._begun(flow, work, ends, AppendPoint(ends.target_end, 0, is_compacted=False), history)
+    assert isinstance(place, Ready)
+    assert place.append_point is not None
+    assert place.append_point.begins_at == -1
+    return place.handover
+
+
+@pytest.mark.parametrize(
+    ("first", "begins_at"),
+    [
+        # Records of applications: by now nobody else may have them.
+        ((THEIRS, b"order"), -1),
+        ((THEIRS, None), -1),
+        # A record that this flow has copied, while the applications were on the other side.
+        ((OURS, b"order"), -1),
+        (None, -1),
+        # An engine was killed before it had removed its padding.
+        ((OURS, None), 500),
+    ],
+)
+def test_only_padding_of_the_flow_itself_is_removed_from_the_beginning_of_a_copy(
+    first: tuple[int, bytes | None] | None, begins_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records of an original were deleted when the flow back, which had nothing to copy, looked a second time."""
+
+    def read(*_: object) -> Iterator[tuple[memoryview, Any]]:
+        if first is not None:
+            yield batch.encode([batch.Record(0, 0, None, first[1], (), -1)], 0), SimpleNamespace(producer_id=first[0])
+
+    monkeypatch.setattr(same_places, "read_batches", read)
+    back = Position(500, 500, 500, False, 0, "there", "here", same_offsets=True)
+    work = PartitionWork(FLOW, ORDERS, ORDERS, "here", None, target_id="there", is_two_way=True, copied_back=back)
+    ends = Ends(500, 500, 0, 500, 500, 500)
+    again = same_places._gone_on(
+        cast(FlowWork, SimpleNamespace(flow=FLOW)),
+        work,
+        is_followed(work, ends),
+        ends,
+        AppendPoint(500, 0, is_compacted=False),
+        cast(LogHistory, SimpleNamespace(divergence=lambda *_: None)),
+        cast(Channel, None),
+        cast(Channel, None),
+    )
+    assert isinstance(again, Ready)
+    assert again.append_point is not None
+    assert again.append_point.begins_at == begins_at
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,29 @@ def test_where_a_group_stands_that_has_read_nothing_is_told_and_it_stays_there(m
     assert plan.writes == ()
 
 
+def test_who_has_read_nothing_and_is_nowhere_on_the_target_any_more_is_put_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Brokers forget the positions of empty groups after a week; without one a group may begin at the end."""
+
+    class Forgotten(Standby):
+        def positions_of_groups(self, _: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+            return Found({"billing": Found({})}, {"stock": "not authorized"})
+
+    target = TargetGroups(
+        Found({"billing": GroupDescription("Empty", 0)}), Found({"billing": Found({})}), Found({COPY: 20})
+    )
+    positions = at(5, NothingRead(5, 7)), at(5, NothingRead(5, 7), "stock")
+    monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(*positions))
+    monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: target)
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Forgotten([]))
+    plan = plan_moves(FLOW, {"B": ClusterSettings("B", {})})
+    row, _ = plan.rows()
+    assert (row["before"], row["after"], row["exact"], row["action"]) == (None, 7, True, "write")
+    assert [each.group for each in plan.left] == ["stock"]
+    assert list(map(str, plan.refused)) == ["group stock: not authorized"]
+
+
 @pytest.mark.parametrize(("translation", "exact"), [(Exact(5), True), (Same(5), True), (Bounded(5, 2), False)])
 def test_a_position_is_exact_that_leads_to_the_very_record_the_same_one_too(
     monkeypatch: pytest.MonkeyPatch, translation: Translation, *, exact: bool

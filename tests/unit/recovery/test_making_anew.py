@@ -170,7 +170,11 @@ def test_killed_at_any_moment_it_ends_in_the_same_state_and_nothing_is_deleted_t
         assert offsets_saved(directory) == [10, 11], number
 
 
-def test_killed_at_any_moment_and_taken_back_the_topic_is_open_and_home_is_copied(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_told", [True, False])
+def test_killed_at_any_moment_and_taken_back_the_topic_is_open_and_home_is_copied(
+    tmp_path: Path, *, is_told: bool
+) -> None:
+    """Without the option once more the topic stayed closed, and the flow home cut, with nothing on record of it."""
     whole = stranded_world()
     performed(whole, tmp_path / "whole")
     for number in range(1, whole.calls + 1):
@@ -180,7 +184,7 @@ def test_killed_at_any_moment_and_taken_back_the_topic_is_open_and_home_is_copie
             performed(world, directory)
         if EAST in world.at_work:
             continue
-        plan = look(world, directory)
+        plan = look(world, directory, makes_anew=is_told)
         move = replace(move_home(world, directory), ends=SameOffsets(world, HOME.flow))
         journal = Journal(directory / "journal.jsonl")
         taken = take_back(steps_home(move, SameOffsets(world, THERE.flow), None, plan.anew), journal)

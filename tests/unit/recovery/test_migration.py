@@ -17,7 +17,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact
 from mirror.model.verdict import Verdict
 from mirror.recovery.applications import Answer, Done, NotDone
-from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.group_moves import GroupMoves, MovePlan
 from mirror.recovery.migration import Migration, Word, kept_groups
 from mirror.recovery.remaining import Remaining
 from mirror.recovery.steps import NOT_BEGUN, StepResult
@@ -130,6 +130,32 @@ def assert_there(world: Town, results: Sequence[StepResult]) -> None:
     assert world.groups[WEST] == world.groups[EAST] == {"audit": 7, "billing": 5}
     assert [each.phase for each in world.record.values()] == [Phase.DONE]
     assert world.paused == {THERE.flow}
+
+
+@dataclass(frozen=True)
+class ReadOn(TownEnds):
+    """A group is started again on the old cluster once its positions are moved, reads on, or is set back, and ends."""
+
+    by: int = 0
+
+    def move_groups(self, plan: MovePlan, snapshot: Path) -> GroupMoves:
+        moves = super().move_groups(plan, snapshot)
+        self.world.groups[EAST]["audit"] += self.by if self.pattern == "audit" else 0
+        return moves
+
+
+@pytest.mark.parametrize("by", [2, -2])
+def test_a_group_that_reads_on_the_old_cluster_once_it_is_moved_is_not_started_on_the_new_one(
+    tmp_path: Path, by: int
+) -> None:
+    """It read again what its rows called exact, or passed what it was set back to."""
+    world = Town()
+    planned = migration(world, tmp_path)
+    move = replace(planned.move, ends=ReadOn(world, THERE.flow, by=by))
+    results = replace(planned, move=move).carry_out(lambda _: None)
+    (failed,) = [each for each in results if each.result.verdict is Verdict.FAIL]
+    assert failed.name == "audit: last look"
+    assert (world.places["audit"], world.groups[WEST]) == (EAST, {})
 
 
 def test_each_group_reads_on_the_new_cluster_before_the_next_is_stopped_and_the_producers_are_last(

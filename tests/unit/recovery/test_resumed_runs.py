@@ -23,16 +23,18 @@ class Ended(Exception):
 
 
 class Behind(Journal):
-    """A journal right behind whose entry of the end of a step something happens."""
+    """A journal right behind whose entry of the end of a step, or of its beginning, something happens."""
 
-    def __init__(self, directory: Path, step: str, happens: Callable[[], object]) -> None:
+    def __init__(
+        self, directory: Path, step: str, happens: Callable[[], object], event: Event = Event.STEP_FINISHED
+    ) -> None:
         super().__init__(directory / "journal.jsonl")
-        self._step = step
+        self._at = event, step
         self._happens = happens
 
     def append(self, event: Event, **named: object) -> object:
         entry = super().append(event, **named)
-        if (event, named.get("step")) == (Event.STEP_FINISHED, self._step):
+        if (event, named.get("step")) == self._at:
             self._happens()
         return entry
 
@@ -70,6 +72,58 @@ def test_what_was_written_behind_a_fence_that_was_unknown_is_copied_before_the_a
     assert (world.at_work, world.copied[EAST]) == ({WEST}, world.written[EAST])
     assert not found["drain"].was_proven
     assert not found["verify"].was_proven
+
+
+@pytest.mark.parametrize("step", ["cut", "verify", "last look"])
+def test_what_is_written_while_a_fence_that_was_unknown_is_looked_at_again_is_copied_too(
+    tmp_path: Path, step: str
+) -> None:
+    """It was quiet when the run was taken up, and the new ends, once it was quiet again, were nobody's to copy."""
+    world = World(writers=SLOW, is_told_of_stops=False)
+    times = Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1, seen=0.0)
+    steps = steps_of(Mode.PLANNED, replace(move_of(world, tmp_path), times=times), None)
+    run_until(steps, tmp_path, step)
+
+    def write() -> None:
+        world.written[EAST] += 5
+
+    carry_out(steps, Behind(tmp_path, "fence", write, Event.STEP_STARTED), goes_back=True)
+    assert (world.at_work, world.copied[EAST]) == ({WEST}, world.written[EAST])
+
+
+def test_applications_that_write_again_behind_the_fence_are_stopped_again(tmp_path: Path) -> None:
+    """A supervisor had started them; that they were stopped once was taken for that they are, and the fence passed."""
+    world = World(writers=SLOW)
+    times = Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1, seen=0.0)
+    steps = steps_of(Mode.PLANNED, replace(move_of(world, tmp_path), times=times), None)
+    run_until(steps, tmp_path, "verify")
+    world.written[EAST] += 5
+    found = taken_up(steps, tmp_path)
+    assert world.done.count("stop on east") == 2
+    assert found["fence"].result.verdict is Verdict.PASS
+    assert (world.at_work, world.copied[EAST]) == ({WEST}, world.written[EAST])
+
+
+def test_the_last_look_of_an_earlier_process_says_nothing(tmp_path: Path) -> None:
+    world = World()
+    steps = steps_of(Mode.PLANNED, move_of(world, tmp_path), None)
+    run_until(steps, tmp_path, "last look")
+    world.groups[EAST]["audit"] = 9
+    found = taken_up(steps, tmp_path)
+    assert found["last look"].result.verdict is Verdict.FAIL
+    assert world.at_work == {EAST}
+
+
+def test_steps_that_are_not_of_the_plan_keep_a_run_from_being_taken_back(tmp_path: Path) -> None:
+    """An option of the run was left out: what they did would stay, with nothing on record of it."""
+    world = World()
+    steps = steps_of(Mode.PLANNED, move_of(world, tmp_path), None)
+    run_until(steps, tmp_path, "cut")
+    before = len(world.done)
+    found = taken_back([each for each in steps if each.name != "cut"], tmp_path)
+    assert {each.result.verdict for each in found.values()} == {Verdict.FAIL}
+    assert found["back"].result.detail.endswith("the run has begun steps that are not of this plan: cut")
+    assert len(world.done) == before
 
 
 def taken_back(steps: Sequence[Step], directory: Path) -> dict[str, StepResult]:
