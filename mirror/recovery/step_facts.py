@@ -42,10 +42,13 @@ def rows_in(facts: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
 
 
 def placed_in(facts: Mapping[str, Json]) -> dict[str, dict[TopicPartition, int]]:
-    """Return where the step that moves groups has put them on the target, by what it has found."""
+    """Return where the step that moves groups has put them on the target, by what it has found.
+
+    A group that Java MirrorMaker has put nowhere has a row without a partition.
+    """
     placed: dict[str, dict[TopicPartition, int]] = {}
     for row in rows_in(facts):
-        if isinstance(after := row.get("after"), int):
+        if isinstance(after := row.get("after"), int) and row["partition"] is not None:
             partition = TopicPartition(str(row["topic"]), int(str(row["partition"])))
             placed.setdefault(str(row["group"]), {})[partition] = after
     return placed

@@ -16,6 +16,7 @@ from mirror.kafka.problems import LeaderUnknown
 from mirror.model.partition import TopicPartition
 from mirror.recovery.applications import Done, Unobserved
 from mirror.recovery.seen_at_work import checked_write, first_write, idle_groups
+from mirror.recovery.step_facts import placed_in
 
 ORDERS, BILLS, AUDITS = (TopicPartition(name, 0) for name in ("orders", "bills", "audits"))
 
@@ -105,3 +106,10 @@ def test_a_group_that_shows_nothing_of_being_at_work_is_named() -> None:
         "untold": "it has no member on west: denied",
         "silent": "west does not tell of it: COORDINATOR_NOT_AVAILABLE",
     }
+
+
+def test_a_group_that_java_mirrormaker_has_put_nowhere_was_put_in_no_partition() -> None:
+    """A scenario ended with a traceback where the group had no position on the standby."""
+    placed = {"group": "audit", "topic": ORDERS.topic, "partition": ORDERS.partition, "after": 7}
+    nowhere = {"group": "billing", "topic": None, "partition": None, "after": 0}
+    assert placed_in({"rows": [placed, nowhere]}) == {"audit": {ORDERS: 7}}
