@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mirror.copier import resume
@@ -30,6 +30,7 @@ from mirror.model.position import Position
 from mirror.model.state_values import chunk_record, writer_record
 from mirror.same_offsets import filling
 from mirror.same_offsets.chain import producer_of
+from mirror.same_offsets.fillers import RESERVED_KEY
 from mirror.same_offsets.filling import Bounds
 
 # So many offsets of a log that was cut off tell whether something came behind the cut: it lies at the end, but for
@@ -268,6 +269,14 @@ def _gone_on(
             f"{where} goes up to offset {max(position.upstream, end)}, and {work.source} on {flow.flow.source} ends at "
             f"{ends.source_written}: that was truncated, or somebody else writes to the copy: {_ANEW}"
         )
+    with_head = _with_head(position, handover.runs, ends, append_point)
+    if with_head.begins_at >= 0:
+        is_own = _holds_fillers_alone(work, ends, with_head.begins_at, flow, target)
+        if is_own is False and position.downstream < with_head.begins_at:
+            return _head_of_others(flow, work, with_head.begins_at)
+        if not is_own and position.downstream >= with_head.begins_at:
+            # It was gone on with behind what the flow back had copied: what lies there may be all there is of it.
+            with_head = append_point
     is_behind = end < position.downstream
     chunk, runs = position.chunk, list(handover.runs)
     behind: tuple[Run, ...] = ()
@@ -310,9 +319,7 @@ def _gone_on(
         Handover(moved, open_runs, clean=True, owes_sync=handover.owes_sync),
         (*handover.unwritten, *chunks, moved.record(work.source)) if is_news else (),
         note=note,
-        append_point=_with_head(
-            position, handover.runs, ends, append_point, lambda: _is_padded(work, ends, flow, target)
-        ),
+        append_point=with_head,
     )
 
 
@@ -321,33 +328,41 @@ def _is_headless(handover: Handover, append_point: AppendPoint) -> bool:
     return not handover.runs and handover.position.chunk == 0 and append_point.end <= handover.position.upstream
 
 
-def _with_head(
-    position: Position,
-    runs: Sequence[Run],
-    ends: Ends,
-    append_point: AppendPoint,
-    is_padded: Callable[[], bool] = lambda: False,
-) -> AppendPoint:
+def _with_head(position: Position, runs: Sequence[Run], ends: Ends, append_point: AppendPoint) -> AppendPoint:
     """Say where the head ends that is still to be filled, or to be removed; no record of the source is behind it then.
 
-    Before anything is on record as copied it may be removed again: that takes nothing of the source away. Where it was
-    filled whole only the log tells (``is_padded``): of a topic that was gone on with behind what the flow back has
-    copied the same is on record, and what lies there is its only copy.
+    Before anything is on record as copied it may be removed again: that takes nothing of the source away.
     """
     begins_at = position.upstream
     is_filled = append_point.end >= begins_at and (append_point.is_compacted or ends.target_start >= begins_at)
-    if runs or position.chunk > 0 or is_filled or (position.downstream >= begins_at and not is_padded()):
+    if runs or position.chunk > 0 or is_filled:
         return append_point
     return replace(append_point, begins_at=begins_at)
 
 
-def _is_padded(work: PartitionWork, ends: Ends, flow: FlowWork, target: Channel) -> bool:
-    """Whether the copy begins with padding of this flow, which lies there until it is removed."""
-    ours = producer_of(flow.flow).producer_id
-    for content, header in read_batches(target, work.target, ends.target_start, ends.target_end):
-        first = next(iter(records(content)), None)
-        return header.producer_id == ours and first is not None and first.key is None and first.value is None
-    return False
+def _holds_fillers_alone(
+    work: PartitionWork, ends: Ends, begins_at: int, flow: FlowWork, target: Channel
+) -> bool | None:
+    """Whether all that the copy holds before an offset fills offsets for this flow; None if no record lies there."""
+    ours, is_own = producer_of(flow.flow).producer_id, None
+    for content, header in read_batches(target, work.target, ends.target_start, min(ends.target_end, begins_at)):
+        if header.producer_id != ours:
+            return False
+        if is_own is None:
+            first = next(iter(records(content)), None)
+            if first is None or first.value is not None or first.key not in (None, RESERVED_KEY):
+                return False
+            is_own = True
+    return is_own
+
+
+def _head_of_others(flow: FlowWork, work: PartitionWork, begins_at: int) -> Refused:
+    source, target = flow.flow.source, flow.flow.target
+    advice = f"delete it only if all that is to be kept is on {source}" if work.is_two_way else _ANEW
+    return Refused(
+        f"{work.target} on {target} holds records of somebody else before offset {begins_at}, with which {source} "
+        f"began: {advice}"
+    )
 
 
 def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, target: Channel) -> int:

@@ -11,7 +11,7 @@ import pytest
 from mirror.copier import same_places
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.placing import LogHistory
-from mirror.copier.resume import Ends, NotYet, Ready, Refused
+from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.channel import Channel
@@ -19,6 +19,7 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.same_offsets.chain import producer_of
+from mirror.same_offsets.fillers import RESERVED_KEY
 
 FLOW, ORDERS = Flow("west", "east"), TopicPartition("orders", 0)
 OURS, THEIRS = producer_of(FLOW).producer_id, 7
@@ -72,69 +73,97 @@ def test_a_copy_that_is_longer_than_its_source_is_waited_for_while_it_may_be_the
     back = Position(0, 0, 0, True, 0, *copied_back, same_offsets=True) if copied_back is not None else None
     work = PartitionWork(FLOW, ORDERS, ORDERS, "here", None, target_id="there", is_two_way=is_two_way, copied_back=back)
     ends = cast(Ends, SimpleNamespace(source_start=0, source_end=3, source_written=3, target_start=0, target_end=10))
-    place = same_places._gone_on(
-        cast(FlowWork, SimpleNamespace(flow=FLOW)),
-        work,
-        Handover(on_record, (), clean=True),
-        ends,
-        AppendPoint(10, 0, is_compacted=False),
-        cast(LogHistory, SimpleNamespace(divergence=lambda *_: None)),
-        cast(Channel, None),
-        cast(Channel, None),
-    )
+    place = gone_on(work, Handover(on_record, (), clean=True), ends)
     assert type(place) is expected
 
 
-def is_followed(work: PartitionWork, ends: Ends) -> Handover:
-    """What is on record of a topic that is gone on with behind what the flow back has copied from it."""
-    flow = cast(FlowWork, SimpleNamespace(flow=FLOW, from_latest=False))
-    history = cast(LogHistory, SimpleNamespace())
-    place = same_places._begun(flow, work, ends, AppendPoint(ends.target_end, 0, is_compacted=False), history)
-    assert isinstance(place, Ready)
-    assert place.append_point is not None
-    assert place.append_point.begins_at == -1
-    return place.handover
-
-
-@pytest.mark.parametrize(
-    ("first", "begins_at"),
-    [
-        # Records of applications: by now nobody else may have them.
-        ((THEIRS, b"order"), -1),
-        ((THEIRS, None), -1),
-        # A record that this flow has copied, while the applications were on the other side.
-        ((OURS, b"order"), -1),
-        (None, -1),
-        # An engine was killed before it had removed its padding.
-        ((OURS, None), 500),
-    ],
-)
-def test_only_padding_of_the_flow_itself_is_removed_from_the_beginning_of_a_copy(
-    first: tuple[int, bytes | None] | None, begins_at: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The records of an original were deleted when the flow back, which had nothing to copy, looked a second time."""
-
-    def read(*_: object) -> Iterator[tuple[memoryview, Any]]:
-        if first is not None:
-            yield batch.encode([batch.Record(0, 0, None, first[1], (), -1)], 0), SimpleNamespace(producer_id=first[0])
-
-    monkeypatch.setattr(same_places, "read_batches", read)
-    back = Position(500, 500, 500, False, 0, "there", "here", same_offsets=True)
-    work = PartitionWork(FLOW, ORDERS, ORDERS, "here", None, target_id="there", is_two_way=True, copied_back=back)
-    ends = Ends(500, 500, 0, 500, 500, 500)
-    again = same_places._gone_on(
+def gone_on(work: PartitionWork, handover: Handover, ends: Ends) -> Place:
+    return same_places._gone_on(
         cast(FlowWork, SimpleNamespace(flow=FLOW)),
         work,
-        is_followed(work, ends),
+        handover,
         ends,
-        AppendPoint(500, 0, is_compacted=False),
+        AppendPoint(ends.target_end, 0, is_compacted=False),
         cast(LogHistory, SimpleNamespace(divergence=lambda *_: None)),
         cast(Channel, None),
         cast(Channel, None),
     )
-    assert isinstance(again, Ready)
-    assert again.append_point is not None
-    assert again.append_point.begins_at == begins_at
+
+
+def begins_at(place: Place) -> int:
+    assert isinstance(place, Ready), place
+    assert place.append_point is not None
+    return place.append_point.begins_at
+
+
+def log_of(monkeypatch: pytest.MonkeyPatch, *batches: tuple[int, bytes | None, bytes | None]) -> None:
+    """Have the copy begin with these batches, of a producer and of a record with a key and a value."""
+
+    def read(*_: object) -> Iterator[tuple[memoryview, Any]]:
+        for producer, key, value in batches:
+            yield batch.encode([batch.Record(0, 0, key, value, (), -1)], 0), SimpleNamespace(producer_id=producer)
+
+    monkeypatch.setattr(same_places, "read_batches", read)
+
+
+PADDING, TOMBSTONE, COPIED = (OURS, None, None), (OURS, RESERVED_KEY, None), (OURS, None, b"order")
+ORDER, EMPTY = (THEIRS, None, b"order"), (THEIRS, None, None)
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [
+        # Records of applications, or one that this flow has copied while these were on the other side.
+        ([ORDER], -1),
+        ([EMPTY], -1),
+        ([COPIED], -1),
+        ([PADDING, ORDER], -1),
+        ([], -1),
+        # An engine was killed before it had removed its padding.
+        ([PADDING, PADDING], 500),
+    ],
+)
+def test_only_padding_of_the_flow_itself_is_removed_from_the_beginning_of_a_copy(
+    batches: list[tuple[int, bytes | None, bytes | None]], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records of an original were deleted when the flow back, which had nothing to copy, looked a second time."""
+    log_of(monkeypatch, *batches)
+    back = Position(500, 500, 500, False, 0, "there", "here", same_offsets=True)
+    work = PartitionWork(FLOW, ORDERS, ORDERS, "here", None, target_id="there", is_two_way=True, copied_back=back)
+    ends = Ends(500, 500, 0, 500, 500, 500)
+    first = same_places._begun(
+        cast(FlowWork, SimpleNamespace(flow=FLOW, from_latest=False)),
+        work,
+        ends,
+        AppendPoint(500, 0, is_compacted=False),
+        cast(LogHistory, SimpleNamespace()),
+    )
+    assert begins_at(first) == -1
+    assert isinstance(first, Ready)
+    assert begins_at(gone_on(work, first.handover, ends)) == expected
+
+
+@pytest.mark.parametrize(
+    ("batches", "is_refused"),
+    [([], False), ([PADDING], False), ([TOMBSTONE], False), ([ORDER], True), ([PADDING, ORDER], True)],
+)
+@pytest.mark.parametrize("is_two_way", [False, True])
+def test_a_copy_that_others_have_written_to_before_its_head_was_whole_stops(
+    batches: list[tuple[int, bytes | None, bytes | None]],
+    is_refused: bool,
+    is_two_way: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Applications moved to it while no engine ran: what they had written was removed with the padding."""
+    log_of(monkeypatch, *batches)
+    on_record = Position(500, 0, 500, True, 0, "here", "there", same_offsets=True)
+    work = PartitionWork(FLOW, ORDERS, ORDERS, "here", None, target_id="there", is_two_way=is_two_way)
+    place = gone_on(work, Handover(on_record, (), clean=True), Ends(500, 600, 0, 5, 5, 600))
+    if is_refused:
+        assert isinstance(place, Refused)
+        assert "holds records of somebody else before offset 500" in place.reason
+    else:
+        assert begins_at(place) == 500
 
 
 @pytest.mark.parametrize(
