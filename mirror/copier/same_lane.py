@@ -329,7 +329,7 @@ def in_both(source: TopicPartition, copy: TopicPartition, flow: Flow, offset: in
     """Return that two topics of one name hold different records at the same offsets, and what somebody can do."""
     return (
         f"{copy} on {flow.target} goes up to offset {end} with records that {flow.source} does not have there, from "
-        f"{offset} on, and {source} on {flow.source} has others: nothing is written to it. Behind a failover "
-        f"mirror failback --make-anew mends that; otherwise save what is to be kept (mirror stranded), and delete the "
-        f"topic on one of the two to have it made anew from the other"
+        f"{offset} on, and {source} on {flow.source} has other records or markers of transactions: nothing is written "
+        f"to it. Behind a failover mirror failback --make-anew mends that; otherwise save what is to be kept (mirror "
+        f"stranded), and delete the topic on the cluster whose records may go, to have it made anew from the other"
     )

@@ -143,9 +143,10 @@ def look_home(
     # A run that has begun to make topics anew was told to, and may have left them closed.
     makes_anew = makes_anew or not progress.begun.isdisjoint({SAVE, MAKE_ANEW})
     before = made_anew(move.directory, forward)
-    stranded = loss_of(forward, alike(record, move.ends.copied()), ask_source=True)
+    home = move.ends.copied()
+    stranded = loss_of(forward, alike(record, home), ask_source=True)
     # Behind the point of no return applications write there again, and the flow that copies that is still cut.
-    differing = [] if progress.is_beyond_return else _differing(forward, record, stranded)
+    differing = [] if progress.is_beyond_return else _differing(forward, record, home, stranded)
     anew = before | ({each.partition.topic for each in differing} if makes_anew else set())
     if not makes_anew:
         refusal = refusal or _differs(forward, differing)
@@ -269,14 +270,23 @@ def alike(record: Copied, home: Copied) -> Copied:
     return replace(record, positions={each: reached(each, position) for each, position in record.positions.items()})
 
 
-def _differing(forward: FlowEnds, record: Copied, stranded: Loss) -> list[Lacking]:
+def _differing(forward: FlowEnds, record: Copied, home: Copied, stranded: Loss) -> list[Lacking]:
     """Return what only the old cluster has of copies with its offsets under unchanged names.
 
     It lies at offsets at which the standby may have other records: neither topic can be a copy of the other any more.
+    Nor where it is markers, or records of aborted transactions, that nobody lacks, and the flow back has stopped there.
     """
-    concerned = {each.topic for each, position in record.positions.items() if position.same_offsets}
-    lacking = [each for each in stranded.lacking if each.partition.topic in concerned]
-    return [each for each in lacking if forward.copy_of(each.partition.topic) == each.partition.topic]
+    copies = {
+        each: position
+        for each, position in alike(record, home).positions.items()
+        if position.same_offsets and forward.copy_of(each.topic) == each.topic
+    }
+    topics = {each.topic for each in copies}
+    lacking = [each for each in stranded.lacking if each.partition.topic in topics]
+    stopped = sorted((copies.keys() & home.stops.keys()) - {each.partition for each in lacking})
+    ends = forward.ends().ends if stopped else {}
+    reached = {each: copies[each].upstream for each in stopped}
+    return lacking + [Lacking(each, at, ends[each]) for each, at in reached.items() if ends.get(each, at) > at]
 
 
 def _differs(forward: FlowEnds, differing: Sequence[Lacking]) -> str | None:

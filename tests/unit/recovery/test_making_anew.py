@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 
 from mirror.evidence.journal import Journal
 from mirror.model.failover import Phase
+from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.flow_ends import Copied, Ends
@@ -191,6 +192,29 @@ def test_killed_at_any_moment_and_taken_back_the_topic_is_open_and_home_is_copie
         assert verdict(taken) is Verdict.PASS or "point of no return" in str(taken), number
         if verdict(taken) is Verdict.PASS:
             assert (world.is_closed, HOME.flow in world.paused, set(world.record)) == (False, False, {"before"}), number
+
+
+@dataclass(frozen=True)
+class OfMarkers(SameOffsets):
+    """What the old cluster has alone are markers, or records of transactions that were aborted when it came back."""
+
+    def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
+        return {}
+
+
+def test_a_tail_of_markers_in_the_place_of_the_standby_s_records_is_made_anew_too(tmp_path: Path) -> None:
+    """With the option the failback was refused by the words of the stop, which names the option; nobody got home."""
+    world = stranded_world()
+    move = replace(move_home(world, tmp_path), ends=OfMarkers(world, HOME.flow))
+    forward = OfMarkers(world, THERE.flow)
+    refused = look_home(move, forward)
+    assert refused.refusal is not None
+    assert "orders-0: 2 offsets, from 10 to 11. With --make-anew" in refused.refusal
+    plan = look_home(move, forward, makes_anew=True)
+    assert (plan.refusal, plan.anew) == (None, {"orders"})
+    done = carry_out(steps_home(move, forward, None, plan.anew), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    assert verdict(done) is Verdict.PASS
+    assert (world.east_topic, world.at_work) == ("id anew", {EAST})
 
 
 def test_a_topic_that_was_deleted_by_hand_and_made_anew_by_the_flow_home_is_led_home(tmp_path: Path) -> None:
