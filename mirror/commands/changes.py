@@ -132,14 +132,16 @@ def pause(
         consent(file, f"Pause {_topics_meant(topics)} of {chosen.flow}?", yes=yes)
         with watched(waits_on(err)):
             found = pause_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or current_user(file))
+    # Nothing is paused by a name that may be mistyped.
+    verdict = found.verdict if plan.is_matched else Verdict.UNKNOWN
     if as_json:
-        print_json(found.as_json())
+        print_json(found.as_json() | {"verdict": verdict.value})
     else:
         print_table(f"Copied of {chosen.flow}", [_paused_row(each) for each in found.positions], most=MOST_ROWS)
         confirmed = found.confirmed_by and f"confirmed by: {found.confirmed_by}"
         for message in filter(None, (confirmed, found.limit and f"not promised: {found.limit}", found.problem)):
             out.print(f"  {message}", markup=False)
-        out.print(f"verdict {found.verdict}", highlight=False)
+        out.print(f"verdict {verdict}", highlight=False)
     _require_matched(plan)
     if found.verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)
@@ -173,7 +175,7 @@ def resume(
         with watched(waits_on(err)):
             found = resume_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or current_user(file))
     if as_json:
-        print_json(found.as_json())
+        print_json(found.as_json() | ({} if plan.is_matched else {"verdict": Verdict.UNKNOWN.value}))
     else:
         message = (
             found.problem or f"resumed; {found.confirmed_by or 'no engine leads the flow: the next one copies it'}"

@@ -304,6 +304,7 @@ def _asker(confirm: bool, display: Display) -> Confirm | None:
 def _finish(console: Console, result: RunResult) -> NoReturn:
     """Write the report, print verdict, reasons and the report's path, and exit with the verdict's status."""
     from mirror.drill.report import write_report
+    from mirror.drill.run_record import RunStatus
 
     path, _ = write_report(result.run)
     line = Text.assemble("verdict ", (result.verdict.value, VERDICT_STYLES[result.verdict]), f", run {result.status}")
@@ -317,6 +318,9 @@ def _finish(console: Console, result: RunResult) -> NoReturn:
             f"mirror lab down --run {result.run.path} ends it."
         )
         console.print(kept, soft_wrap=True, markup=False, highlight=False)
+    elif result.status is not RunStatus.COMPLETED:
+        again = f"mirror runbook resume {result.run.path} goes on with it: what has passed is not done again."
+        console.print(again, soft_wrap=True, markup=False, highlight=False)
     console.print(f"report {path}", soft_wrap=True, markup=False, highlight=False)
     raise typer.Exit(result.exit_status)
 

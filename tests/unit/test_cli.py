@@ -182,6 +182,9 @@ def test_a_pause_or_its_end_that_matches_no_topic_on_record_is_no_success(
     assert done.exit_code == 1
     assert f"no topic on record of east->west matches ordrs.*: only one that comes later would be {verb}" in told
     assert ("still paused: topics that match bills" in done.stdout) is (command == "resume")
+    assert ("verdict UNKNOWN" in done.stdout) is (command == "pause")
+    as_json = CliRunner().invoke(app, [command, str(file), "--topics", "ordrs.*", "--yes", "--json"])
+    assert json.loads(as_json.stdout)["verdict"] == "UNKNOWN"
 
 
 def test_of_a_flow_that_has_never_run_no_group_is_told_and_that_is_not_a_failure_to_start(
