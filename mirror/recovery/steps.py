@@ -271,10 +271,10 @@ class StepsUnderWay:
             self._is_beyond = True
         if not self._is_carried_out(step):
             return False
-        if unsure is not None and is_as_it_was and not self._is_beyond:
-            changed = _drift_of(step, unsure, is_beyond_return=False) is not None
-            return not changed or self._taken_back_behind(step)
-        return True
+        if unsure is None or not is_as_it_was or self._is_beyond:
+            return True
+        changed = _drift_of(step, unsure, is_beyond_return=False) is not None
+        return not changed or self._taken_back_behind(step)
 
     def _taken_back_behind(self, step: Step) -> bool:
         behind = self._steps[self._steps.index(step) + 1 :]
