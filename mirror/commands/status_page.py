@@ -88,7 +88,8 @@ class Looking:
             raise failure
 
     def _seen(self, found: Sequence[FlowStatus]) -> tuple[Seen, ...]:
-        sides = [look_at_fenced_side(self._settings, *each) for each in zip(self._flows, found, strict=True)]
+        flows = {each.flow: each for each in found}
+        sides = [look_at_fenced_side(self._settings, *each, flows) for each in zip(self._flows, found, strict=True)]
         return tuple(Seen(with_fenced_side(one, side), side) for one, side in zip(found, sides, strict=True))
 
 

@@ -105,7 +105,8 @@ class Watching:
                 began, thread_began = time.monotonic(), time.thread_time()
                 try:
                     found = observer.look()
-                    side = look_at_fenced_side(settings, of_flow, found)
+                    others = {each: look.status for each, look in list(self._looks.items())}
+                    side = look_at_fenced_side(settings, of_flow, found, others)
                     look = _Look(with_fenced_side(found, side), side, now_ms())
                     self._looks[flow] = look
                     keep(look)

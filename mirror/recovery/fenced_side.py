@@ -103,6 +103,8 @@ class FencedSide:
         when the flow was cut, in ms since the epoch.
     is_cut
         whether it still is: otherwise it is copied again.
+    moved_on
+        the later failover of the flow back, by which the applications are there again; None: there is none.
     written
         the partitions that were written to after that.
     unknown
@@ -118,6 +120,7 @@ class FencedSide:
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
     problem: str | None = None
     is_cut: bool = True
+    moved_on: FailoverEntry | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the form of ``mirror status --json``."""
@@ -147,6 +150,10 @@ class FencedSide:
         source = self.flow.source
         if self.problem is not None:
             return (f"whether somebody writes to {source}, which was failed over, is not known: {self.problem}",)
+        if self.moved_on is not None:
+            back, when = Flow(self.flow.target, source), iso_time(self.moved_on.at_ms)
+            first = f"lead that back first (mirror failback FILE --flow '{back}'), then this"
+            return (f"the applications are on {source} again since {back} was failed over ({when}): {first}",)
         messages: list[str] = []
         if self.unknown:
             which = named([f"{each} ({why})" for each, why in sorted(self.unknown.items())])
@@ -232,10 +239,18 @@ def entry_to_watch(status: FlowStatus) -> tuple[FailoverEntry, int] | None:
     return None
 
 
+def moved_on(status: FlowStatus, since_ms: int, others: Mapping[Flow, FlowStatus]) -> FailoverEntry | None:
+    """Return the failover of the flow back, later than this one, by which the applications are on the source again."""
+    back = others.get(Flow(status.flow.target, status.flow.source))
+    later = (each for each in (() if back is None else back.failovers) if each.at_ms > since_ms)
+    return next((each for each in later if each.phase is Phase.DONE), None)
+
+
 def look_at_fenced_side(
     settings: MirrorSettings,
     chosen: FlowSettings,
     status: FlowStatus,
+    others: Mapping[Flow, FlowStatus],
     *,
     seconds: float = _LOOK_SECONDS,
     monotonic: Callable[[], float] = time.monotonic,
@@ -244,6 +259,8 @@ def look_at_fenced_side(
 
     Parameters
     ----------
+    others
+        what is known of the other flows, the one back among them.
     seconds
         for how long logs are watched; a cluster that does not answer is given up soon.
     """
@@ -252,7 +269,9 @@ def look_at_fenced_side(
         return None
     entry, since_ms = watched
     flow = chosen.flow
-    side = FencedSide(flow, entry, since_ms, is_cut=status.pauses.is_cut)
+    side = FencedSide(flow, entry, since_ms, is_cut=status.pauses.is_cut, moved_on=moved_on(status, since_ms, others))
+    if side.moved_on is not None:
+        return side
     ahead_ms = since_ms - now_ms()
     copied = {
         TopicPartition(each.topic, each.partition): each.upstream_next if side.is_cut and not _is_anew(each) else 0

@@ -26,6 +26,7 @@ from mirror.recovery.fenced_side import (
     late_writers,
     look_at_fenced_side,
     look_at_logs,
+    moved_on,
     with_fenced_side,
     written_behind,
 )
@@ -82,6 +83,32 @@ def test_who_writes_makes_a_flow_degraded_and_is_named() -> None:
     assert (row["topic"], row["partition"], row["from"], row["to"], row["growing"]) == ("orders", 0, 20, 30, True)
     (producer,) = row["producers"]
     assert (producer["producer_id"], producer["epoch"], producer["client_id"]) == (12, 3, None)
+
+
+BACK = Flow("west", "east")
+
+
+@pytest.mark.parametrize(
+    ("later", "is_moved_on"),
+    [
+        (replace(DONE, at_ms=8_000), True),
+        (replace(DONE, at_ms=4_000), False),
+        (replace(DONE, at_ms=8_000, phase=Phase.UNDER_WAY), False),
+        (None, False),
+    ],
+)
+def test_where_the_standby_was_lost_as_well_nobody_is_to_fence_the_applications_on_the_first_cluster(
+    later: FailoverEntry | None, is_moved_on: bool
+) -> None:
+    """They were moved on to it: the advice to deny writes there would have stopped them."""
+    others = {BACK: replace(STATUS, flow=BACK, failovers=() if later is None else (later,))}
+    found = moved_on(STATUS, 5_000, others)
+    assert (found is not None) is is_moved_on
+    assert moved_on(STATUS, 5_000, {}) is None
+    if found is not None:
+        told = with_fenced_side(STATUS, FencedSide(FLOW, DONE, 5_000, moved_on=found))
+        assert (told.state, told.reasons) == ("PAUSED", ())
+        assert "lead that back first (mirror failback FILE --flow 'west->east'), then this" in told.notes[0]
 
 
 def test_a_cluster_that_is_gone_or_silent_is_no_reason() -> None:
@@ -166,7 +193,7 @@ def test_a_topic_that_was_created_anew_on_the_old_side_is_looked_at_from_its_sta
     monkeypatch.setattr(fenced_side, "look_at_logs", look)
     settings = cast(MirrorSettings, SimpleNamespace(clusters={"east": SimpleNamespace(client={})}))
     (chosen,) = flows_of("east->west")
-    look_at_fenced_side(settings, chosen, replace(STATUS, partitions=(known, anew, silent)))
+    look_at_fenced_side(settings, chosen, replace(STATUS, partitions=(known, anew, silent)), {})
     assert looked == [{ORDERS: 100, BILLS: 0, TopicPartition("audits", 0): 100}]
 
 
