@@ -14,8 +14,10 @@ _OPEN = (
 )
 
 # A value behind a name: password=x, "token": "x", --api-key x; Bearer x; and who logs in to an address.
-_QUOTED_OR_WORD = r"""(?:"[^"]*"|'[^']*'|(?:(?:Bearer|Basic)\s+)?[^\s,;&"']+)"""
-_NAMED = r"[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|credential|api[_-]?key|private[_-]?key|authorization)[\w.-]*"
+_QUOTED_OR_WORD = r"""(?:"[^"]*"|'[^']*'|(?:(?:Bearer|Basic)\s+)?[^\s,;&"'][^\s,;&]*)"""
+_NAMED = (
+    r"[\w.-]*(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|api[_-]?key|private[_-]?key|authorization)[\w.-]*"
+)
 _IN_TEXT = re.compile(
     rf"""(?P<name>{_NAMED}["']?\s*[=:]\s*|--{_NAMED}\s+|\bBearer\s+){_QUOTED_OR_WORD}|(?P<scheme>://)[^\s/@]+(?=@)""",
     re.IGNORECASE,
