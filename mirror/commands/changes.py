@@ -132,8 +132,7 @@ def pause(
         consent(file, f"Pause {_topics_meant(topics)} of {chosen.flow}?", yes=yes)
         with watched(waits_on(err)):
             found = pause_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or current_user(file))
-    # Nothing is paused by a name that may be mistyped.
-    verdict = found.verdict if plan.is_matched else Verdict.UNKNOWN
+    verdict = _verdict_of(plan, found.verdict)
     if as_json:
         print_json(found.as_json() | {"verdict": verdict.value})
     else:
@@ -175,7 +174,7 @@ def resume(
         with watched(waits_on(err)):
             found = resume_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or current_user(file))
     if as_json:
-        print_json(found.as_json() | ({} if plan.is_matched else {"verdict": Verdict.UNKNOWN.value}))
+        print_json(found.as_json() | {"verdict": _verdict_of(plan, found.verdict).value})
     else:
         message = (
             found.problem or f"resumed; {found.confirmed_by or 'no engine leads the flow: the next one copies it'}"
@@ -308,6 +307,11 @@ def _move_groups(
 
 def _topics_meant(topics: str | None) -> str:
     return "all topics" if topics is None else f"topics that match {topics}"
+
+
+def _verdict_of(plan: PausePlan, found: Verdict) -> Verdict:
+    """Return what is known of a wish: nothing of one by a name that may be mistyped."""
+    return found if plan.is_matched else Verdict.UNKNOWN
 
 
 def _require_matched(plan: PausePlan) -> None:

@@ -10,7 +10,6 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from traitlets import Unicode, default
 
-from mirror.drill import kernel_process
 from mirror.drill.unattended import UNATTENDED_VARIABLE
 
 
@@ -37,7 +36,8 @@ class OwnInterpreterKernelManager(AsyncKernelManager):
     def kernel_spec(self) -> KernelSpec:
         """Return the only kernel there is."""
         return KernelSpec(
-            argv=[sys.executable, "-m", kernel_process.__name__, "-f", "{connection_file}"],
+            # By its name: whoever only starts kernels needs not have loaded ipykernel.
+            argv=[sys.executable, "-m", "mirror.drill.kernel_process", "-f", "{connection_file}"],
             display_name=f"Python {sys.version_info.major}.{sys.version_info.minor}",
             language="python",
             env={UNATTENDED_VARIABLE: "1"},

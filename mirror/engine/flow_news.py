@@ -90,7 +90,8 @@ class FlowNews:
         with runtime.lock:
             term, has_reported, partitions = runtime.term, runtime.has_reported, runtime.partitions
             now, gaps = conditions(runtime), {gap.key: gap for gap in runtime.open_gaps}
-            copied = {str(source) for source, *_ in partitions if not runtime.is_idle(source)}
+            # Only where something may have ended: partitions may be many.
+            copied = {str(each) for each, *_ in partitions if not runtime.is_idle(each)} if self._logged else set()
         if term != self._term:
             self._begin_anew(term)
         if term is None:

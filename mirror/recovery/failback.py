@@ -144,13 +144,14 @@ def look_home(
     makes_anew = makes_anew or not progress.begun.isdisjoint({SAVE, MAKE_ANEW})
     before = made_anew(move.directory, forward)
     home = move.ends.copied()
-    stranded = loss_of(forward, alike(record, home), ask_source=True)
+    both = alike(record, home)
+    stranded = loss_of(forward, both, ask_source=True)
     # Behind the point of no return applications write there again, and the flow that copies that is still cut.
-    differing = [] if progress.is_beyond_return else _differing(forward, record, home, stranded)
+    differing = [] if progress.is_beyond_return else _differing(forward, both, home, stranded)
     anew = before | ({each.partition.topic for each in differing} if makes_anew else set())
     if not makes_anew:
         refusal = refusal or _differs(forward, differing)
-    others = before | copied_anew(record, move.ends.copied(), forward)
+    others = before | copied_anew(record, home, forward)
     refusal = refusal or _not_as_it_was(forward, record, others)
     found = _but_for(forward.rewritten(), others) if refusal is None else Rewritten()
     if found.differences:
@@ -270,7 +271,7 @@ def alike(record: Copied, home: Copied) -> Copied:
     return replace(record, positions={each: reached(each, position) for each, position in record.positions.items()})
 
 
-def _differing(forward: FlowEnds, record: Copied, home: Copied, stranded: Loss) -> list[Lacking]:
+def _differing(forward: FlowEnds, both: Copied, home: Copied, stranded: Loss) -> list[Lacking]:
     """Return what only the old cluster has of copies with its offsets under unchanged names.
 
     It lies at offsets at which the standby may have other records: neither topic can be a copy of the other any more.
@@ -278,7 +279,7 @@ def _differing(forward: FlowEnds, record: Copied, home: Copied, stranded: Loss) 
     """
     copies = {
         each: position
-        for each, position in alike(record, home).positions.items()
+        for each, position in both.positions.items()
         if position.same_offsets and forward.copy_of(each.topic) == each.topic
     }
     topics = {each.topic for each in copies}

@@ -247,9 +247,8 @@ def plan_moves(
     if idle or there is not None or any(each.downstream is not None for each in view.positions):
         with Cluster.connect(clusters[settings.flow.target]) as target:
             if idle:
-                found = target.positions_of_groups(idle)
-                idle_positions, problems = dict(found), found.problems
-                lacking += [Unmoved(group, None, problem) for group, problem in problems.items()]
+                idle_positions = found = target.positions_of_groups(idle)
+                lacking += [Unmoved(group, None, problem) for group, problem in found.problems.items()]
             if checkpoints := _checkpoints(view.positions, idle_positions):
                 decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
             if there is not None:

@@ -44,15 +44,15 @@ def read_on(plan: MovePlan, moved: Mapping[str, Json]) -> str | None:
 
     On the target they would read again what they have read since, or pass what they have gone back to.
     """
-    before = [(row["group"], row["topic"], row["partition"], row["upstream"]) for row in rows_in(moved)]
+    before: dict[tuple[Json, Json, Json], list[Json]] = {}
+    for row in rows_in(moved):
+        before.setdefault((row["group"], row["topic"], row["partition"]), []).append(row["upstream"])
     found = []
     for each in plan.positions:
-        where = each.group, each.topic, each.partition
-        if (*where, each.upstream) in before:
-            continue
-        was = next((row[-1] for row in before if row[:-1] == where), None)
-        then = "had no position" if was is None else f"was at {was}"
-        found.append(f"group {each.group} is at {each.upstream} of {each.topic}-{each.partition}, and {then}")
+        was = before.get((each.group, each.topic, each.partition), [])
+        if each.upstream not in was:
+            then = f"was at {was[0]}" if was else "had no position"
+            found.append(f"group {each.group} is at {each.upstream} of {each.topic}-{each.partition}, and {then}")
     flow = plan.settings.flow
     return (
         f"groups have read on {flow.source} since they were moved to {flow.target}: {named(found)}" if found else None

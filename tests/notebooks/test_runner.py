@@ -38,19 +38,25 @@ def executed(run: RunDirectory, tmp_path: Path, *code: str, budget_seconds: floa
     return run_notebook(source, run, "tiny", {}, budget_seconds=budget_seconds)
 
 
-#: The control channel answers the request to shut down late, and what runs when the process ends is written to a file.
+#: The control channel answers the request to shut down when the process ends, if it does before that is answered. What
+#: runs then is written to a file.
 LATE_CONTROL_CHANNEL = """
-import atexit, pathlib, threading, time
+import atexit, pathlib, threading
 
-kernel = get_ipython().kernel
+kernel, ends = get_ipython().kernel, threading.Event()
 publish = kernel._publish_status_and_flush
 
 def late(*args):
-    time.sleep(0.5 if kernel._shutdown_message else 0)
+    if kernel._shutdown_message:
+        ends.wait(0.5)
     publish(*args)
 
+def end():
+    pathlib.Path("threads").write_text(" ".join(each.name for each in threading.enumerate()))
+    ends.set()
+
 kernel._publish_status_and_flush = late
-atexit.register(lambda: pathlib.Path("threads").write_text(" ".join(each.name for each in threading.enumerate())))
+atexit.register(end)
 """
 
 
