@@ -100,6 +100,11 @@ class Pair:
             ),
         )
 
+    def heartbeats(self, flow: Flow) -> int:
+        """Return up to where a flow has copied the heartbeats of its source: whether it copies when nobody writes."""
+        (copied,) = (each for each in self.status(flow)["partitions"] if each["topic"] == "heartbeats")
+        return int(copied["upstream_next"])
+
     def await_reason(self, flow: Flow, why: str) -> None:
         wait_until(
             lambda: self.status(flow)["reasons"],

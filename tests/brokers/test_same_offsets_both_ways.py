@@ -122,12 +122,13 @@ def test_what_only_the_original_has_stays_there_where_its_copy_began_behind_it(p
         pair.await_copied(pair.back, 10)
     assert read(pair.away, orders, "read_uncommitted") == {}
     for number in (10, 11):
+        before = pair.heartbeats(pair.back)
         with pair.engine():
             wait_until(
-                lambda: pair.status(pair.back)["state"],
-                "the flow back",
+                lambda: pair.heartbeats(pair.back),
+                "the flow back to copy",
                 timeout_seconds=PATIENCE_SECONDS,
-                until=lambda state: state == "RUNNING",
+                until=lambda now: now > before,
             )
             write(pair.home, orders, [number])
             pair.await_end(pair.away, number + 1)
