@@ -105,6 +105,15 @@ class Pair:
         (copied,) = (each for each in self.status(flow)["partitions"] if each["topic"] == "heartbeats")
         return int(copied["upstream_next"])
 
+    def await_heartbeats(self, flow: Flow, before: int) -> None:
+        """Wait until a flow has copied more heartbeats than ``before``."""
+        wait_until(
+            lambda: self.heartbeats(flow),
+            f"{flow} to copy",
+            timeout_seconds=PATIENCE_SECONDS,
+            until=lambda now: now > before,
+        )
+
     def await_reason(self, flow: Flow, why: str) -> None:
         wait_until(
             lambda: self.status(flow)["reasons"],

@@ -7,7 +7,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import confluent_kafka
@@ -22,11 +24,11 @@ from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogWriter, read_batches
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.wire import FetchFrom
-from mirror.lab import clusters
+from mirror.lab import clusters, processes
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying, ends_of
+from tests.brokers.copying import Copying, as_program, ends_of
 from tests.flows import flow_work
 from tests.worker_process import forget_all
 
@@ -448,6 +450,29 @@ def asked(cluster: links.ClusterLinks) -> object | None:
         return None
 
 
+def write_large(copying: Copying, count: int, size: int) -> list[bytes]:
+    """Write records that cannot be compressed; return their values."""
+    (source,) = copying.pairs
+    contents = [os.urandom(size) for _ in range(count)]
+    producer = confluent_kafka.Producer({**copying.flow.source_client, "message.max.bytes": 2_000_000})
+    for content in contents:
+        producer.produce(source.topic, content, partition=source.partition)
+    assert producer.flush(30) == 0
+    return contents
+
+
+@contextmanager
+def narrowed(cluster: EmbeddedCluster) -> Iterator[None]:
+    """Let 100 KB a second through to the cluster."""
+    for link in cluster.links:
+        link.set(bandwidth=100_000)
+    try:
+        yield
+    finally:
+        for link in cluster.links:
+            link.set(bandwidth=None)
+
+
 @pytest.mark.soak
 def test_over_a_narrow_line_large_records_arrive_once_although_epochs_end_before_they_do(
     east_west: clusters.Lab, new_copying: NewCopying
@@ -455,14 +480,7 @@ def test_over_a_narrow_line_large_records_arrive_once_although_epochs_end_before
     """What an epoch gave up is still under way when the next one begins: the target refuses it."""
     copying = new_copying(over=["west"])
     (source,) = copying.pairs
-    contents = [os.urandom(900_000) for _ in range(8)]
-    producer = confluent_kafka.Producer({**copying.flow.source_client, "message.max.bytes": 2_000_000})
-    for content in contents:
-        producer.produce(source.topic, content, partition=source.partition)
-    assert producer.flush(30) == 0
-    for link in linked(east_west, "west").links:
-        link.set(bandwidth=100_000)
-    copying.take_producer()
+    contents = write_large(copying, 8, 900_000)
     producers = set()
 
     def copied() -> int:
@@ -470,8 +488,40 @@ def test_over_a_narrow_line_large_records_arrive_once_although_epochs_end_before
         producers.add(copying.flow.producer)
         return copying.handovers[source].position.upstream if source in copying.handovers else 0
 
-    wait_until(copied, "all of them", timeout_seconds=400, until=lambda upstream: upstream == len(contents))
-    for link in linked(east_west, "west").links:
-        link.set(bandwidth=None)
+    with narrowed(linked(east_west, "west")):
+        copying.take_producer()
+        wait_until(copied, "all of them", timeout_seconds=400, until=lambda upstream: upstream == len(contents))
+    copying.until_caught_up()
+    assert [each.value for each in copying.copies(source)] == contents
+
+
+@pytest.mark.long
+def test_over_a_narrow_line_what_killed_processes_had_sent_arrives_once(
+    east_west: clusters.Lab, new_copying: NewCopying, tmp_path: Path
+) -> None:
+    """The line goes on to deliver it while the next process writes already: the target refuses it."""
+    copying = new_copying(over=["west"])
+    ((source, copy),) = copying.pairs.items()
+    contents = write_large(copying, 12, 300_000)
+    beside_the_line = {"bootstrap.servers": linked(east_west, "west").bootstrap_servers}
+
+    def end() -> int:
+        return ends_of(beside_the_line, [copy])[copy]
+
+    with narrowed(linked(east_west, "west")):
+        for turn in range(3):
+            process, before = (
+                processes.start(tmp_path, f"copy-{turn}", as_program(copying), owner_pid=os.getpid()),
+                end(),
+            )
+            wait_until(
+                lambda before=before, process=process: end() > before or not process.is_alive(),  # type: ignore[misc]
+                "a record to be copied",
+                timeout_seconds=120,
+                longest_pause_seconds=0.02,
+            )
+            assert process.is_alive(), process.log_tail()
+            process.kill()
+    copying.from_the_target()
     copying.until_caught_up()
     assert [each.value for each in copying.copies(source)] == contents

@@ -124,12 +124,7 @@ def test_what_only_the_original_has_stays_there_where_its_copy_began_behind_it(p
     for number in (10, 11):
         before = pair.heartbeats(pair.back)
         with pair.engine():
-            wait_until(
-                lambda: pair.heartbeats(pair.back),
-                "the flow back to copy",
-                timeout_seconds=PATIENCE_SECONDS,
-                until=lambda now: now > before,
-            )
+            pair.await_heartbeats(pair.back, before)
             write(pair.home, orders, [number])
             pair.await_end(pair.away, number + 1)
             pair.await_copied(pair.back, number + 1)
