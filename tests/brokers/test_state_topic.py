@@ -36,6 +36,7 @@ from mirror.waiting import wait_until
 from tests.brokers.command import address, status_of
 from tests.brokers.command import write as write_file
 from tests.brokers.copying import NewCopying, Unique, assert_copied, can_tell, ends_of, write
+from tests.brokers.engines import PARTITIONS, Engines
 from tests.unit.config.files import flows_of
 
 
@@ -71,6 +72,41 @@ def test_records_of_a_newer_version_are_counted_and_stop_only_the_partition_that
     copying.pairs.pop(source)
     copying.until_caught_up([other])
     assert_copied(copying)
+
+
+@pytest.mark.long
+def test_an_engine_starts_and_copies_beside_state_that_it_does_not_understand_and_status_counts_it(
+    engines: Engines,
+) -> None:
+    """It ended every engine at its start, of all flows; status had a traceback."""
+    engines.send(4 * PARTITIONS)
+    first = engines.running["first"] = engines.start()
+    engines.await_all()
+    assert first.terminate(60)
+    lacking = TopicPartition(engines.topic, 0)
+    with closing(LogWriter(engines.target)) as writer:
+        for key, value in (
+            (b'["newer kind","a"]', b"{}"),
+            (b'["newer kind","b"]', None),
+            (b"no key of ours", b"{}"),
+            (b"\xff\x00", b"\xff"),
+            (b'["position","%s",0]' % engines.topic.encode(), b'{"v":2}'),
+        ):
+            writer.append(state_topic(engines.alias), 0, [(key, value, (), 1)])
+    before = engines.numbers()
+    engines.send(4 * PARTITIONS)
+    engines.running["next"] = engines.start()
+    wait_until(engines.copied, "the others", timeout_seconds=120, until=lambda count: count >= 7 * PARTITIONS)
+    found = wait_until(
+        engines.status,
+        "status to name it",
+        timeout_seconds=60,
+        until=lambda flow: any(f"{lacking} is stopped" in each for each in flow["reasons"]),
+    )
+    (note,) = (each for each in found["notes"] if "does not understand" in each)
+    assert "4 records that this version does not understand" in note
+    assert engines.numbers()[0] == before[0]
+    assert [len(each) for each in engines.numbers()[1:]] == [8] * (PARTITIONS - 1)
 
 
 def test_what_the_leader_says_is_seen_behind_a_transaction_that_is_open_and_what_is_copied_is_not(
