@@ -93,7 +93,7 @@ class Lane:
         self.stream: Stream = Stream(
             work.target, self._acknowledged, self._refused, pipelined=True, merge=self.merging, gate=gate
         )
-        self.fetch_position = handover.position.upstream
+        self.fetch_position = handover.position.read_from
         self.backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
         self.backoff_until = 0.0
         self.trouble: str | None = None
@@ -123,6 +123,7 @@ class Lane:
             handover.position.downstream,
             handover.position.chunk,
         )
+        self._passed_gap = handover.position.passed_gap
         self._runs = list(handover.runs)
         self._unwritten = [*handover.unwritten, *forgotten]
         self._offered: int | None = None
@@ -175,6 +176,9 @@ class Lane:
             left_out=self._left_out.count,
             next_batch=self._next_batch,
             same_offsets=self.keeps_offsets,
+            passed_gap=self._passed_gap
+            if self._passed_gap is not None and self._upstream < self._passed_gap[1]
+            else None,
         )
 
     def pass_by_foreign(self, target_end: int) -> None:
@@ -276,6 +280,7 @@ class Lane:
         if not gap.passed:
             self.stop(gaps.stop_reason(gap))
             return
+        self._passed_gap = self.fetch_position, log_start
         self.fetch_position = log_start
         self._settle()
 

@@ -216,7 +216,7 @@ def _go_on(
             "yet; what was written last cannot be read before they are"
         )
     foreign_until = 0 if is_decided or _stretches(work) else _foreign_until(work, ends, target)
-    if not (foreign_until or gaps.is_replaced(work) or (position.settled and ends.target_end == position.downstream)):
+    if not (foreign_until or gaps.is_replaced(work)):
         truncated = truncated_at(
             flow, work, handover, ends, lambda: history.state(work.source, handover), source, target
         )

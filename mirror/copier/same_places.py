@@ -279,22 +279,29 @@ def _gone_on(
             with_head = append_point
     is_behind = end < position.downstream
     chunk, runs = position.chunk, list(handover.runs)
+    # What was copied behind the position on record, and what fills its holes.
+    uncounted = Run(position.upstream, position.upstream, max(0, end - position.upstream))
     behind: tuple[Run, ...] = ()
+    start = end
     if is_behind:
         chunk, kept = history.state(work.source, handover).chunk_before(work.source, end)
         runs = list(kept)
         behind = runs_from(kept, end - _LATE_OFFSETS)
-    elif end > position.upstream and not _is_headless(handover, append_point):
-        behind = (Run(position.upstream, position.upstream, end - position.upstream),)
-    if behind:
-        found = _foreign_write(work, ends, behind, end, flow, source, target, is_compacted=append_point.is_compacted)
+        start = behind[0].upstream if behind else end
+    elif not _is_headless(handover, append_point):
+        behind = (uncounted,) if uncounted.length else ()
+        # What is parked is behind the position before its offset is filled: of that there is no run.
+        start = min(position.upstream, position.downstream) if runs or chunk else position.upstream
+    if start < end:
+        found = _foreign_write(
+            work, ends, start, behind, end, flow, source, target, is_compacted=append_point.is_compacted
+        )
         if found is not None and may_be_original:
             return NotYet(f"{where}: {found}")
         if found is not None:
             return Refused(f"{where}: {found}: {_ANEW}")
-    if end > position.upstream:
-        # What was copied behind the position on record, and what fills its holes.
-        extend(runs, Run(position.upstream, position.upstream, end - position.upstream))
+    if uncounted.length:
+        extend(runs, uncounted)
     upstream = end if is_behind else max(position.upstream, end)
     chunks, open_runs, chunk = in_chunks(work.source, runs, chunk)
     moved = replace(
@@ -381,6 +388,7 @@ def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: Flow
 def _foreign_write(
     work: PartitionWork,
     ends: Ends,
+    start: int,
     runs: Sequence[Run],
     end: int,
     flow: FlowWork,
@@ -389,11 +397,12 @@ def _foreign_write(
     *,
     is_compacted: bool,
 ) -> str | None:
-    """Return what tells that somebody else wrote into the copy where ``runs`` say that it has the source's records.
+    """Return what tells that somebody else wrote into the copy from ``start`` on, before ``end``; None if nothing does.
 
-    None if nothing does. A marker that came twice takes the place of a record, too. Of what was parked there is no run.
+    Where ``runs`` say that it has the source's records these are compared: a marker that came twice takes the place of
+    one, too. Of what was parked there is no run.
     """
-    ours, start = producer_of(flow.flow).producer_id, runs[0].upstream
+    ours = producer_of(flow.flow).producer_id
     foreign: list[Header] = []
 
     def copied() -> Iterator[Record]:

@@ -16,6 +16,7 @@ from mirror.kafka import batch
 from mirror.kafka.batch import Record
 from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState
 from mirror.model.position import Position
 from mirror.same_offsets.chain import producer_of
 from tests.unit.copier.builders import as_logged, dense, record, sparse
@@ -25,8 +26,13 @@ FLOW = Flow("east", "west")
 OURS = producer_of(FLOW)
 
 
-def lane_at(end: int, *, is_compacted: bool = False, begins_at: int = -1, limit: int = 1_000) -> SameOffsetsLane:
+def lane_at(
+    at: int | Position, *, is_compacted: bool = False, begins_at: int = -1, limit: int = 1_000
+) -> SameOffsetsLane:
+    """Begin where the copy ends, or at a position that is on record."""
+    end = at if isinstance(at, int) else at.downstream
     position = Position(max(end, begins_at), end, max(begins_at, 0), True, same_offsets=True)
+    position = position if isinstance(at, int) else at
     work = PartitionWork(FLOW, SOURCE, TARGET, "id", None, pad_limit=limit)
     append_point = AppendPoint(end, end, is_compacted=is_compacted, begins_at=begins_at)
     return SameOffsetsLane(work, Handover(position, (), clean=True), OURS, append_point, None)
@@ -129,6 +135,30 @@ def test_nothing_goes_out_while_the_padding_of_the_head_is_not_removed() -> None
     assert hole is not None
     lane.filled(hole, replace(hole.append_point, begins_at=-1))
     assert lane.stream.can_send(float("inf"))
+
+
+@pytest.mark.parametrize("filled_until", [10, 60, 149])
+def test_a_gap_that_is_on_record_is_not_found_again_while_its_offsets_are_filled(filled_until: int) -> None:
+    """An engine that began behind a part of them told of the rest as of another gap, and stopped at it again."""
+    lane, state = lane_at(10), FlowState()
+    lane.skip_gap(150, now_ms=1)
+    hole = lane.hole
+    assert hole is not None
+    if filled_until > 10:
+        lane.filled(hole, replace(hole.append_point, end=filled_until))
+    for key, value in lane.unrecorded():
+        state.apply(key, value)
+    assert [(each.start, each.end) for each in state.open_gaps] == [(10, 150)]
+    position = state.positions[SOURCE]
+    assert position.upstream == position.downstream == filled_until
+    following = lane_at(position)
+    assert following.fetch_position == 150
+    copy = Copy(following)
+    copy.take_all(60)
+    assert following.upstream == copy.end == 150
+    for key, value in following.unrecorded():
+        state.apply(key, value)
+    assert state.positions[SOURCE].passed_gap is None
 
 
 def test_a_record_at_another_offset_stops_the_partition_and_is_not_on_record() -> None:

@@ -16,6 +16,7 @@ from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.channel import Channel
 from mirror.model.flow import Flow
+from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.same_offsets.chain import producer_of
@@ -79,7 +80,7 @@ def test_a_copy_that_is_longer_than_its_source_is_waited_for_while_it_may_be_the
 
 def gone_on(work: PartitionWork, handover: Handover, ends: Ends) -> Place:
     return same_places._gone_on(
-        cast(FlowWork, SimpleNamespace(flow=FLOW)),
+        cast(FlowWork, SimpleNamespace(flow=FLOW, read_committed=False)),
         work,
         handover,
         ends,
@@ -99,9 +100,10 @@ def begins_at(place: Place) -> int:
 def log_of(monkeypatch: pytest.MonkeyPatch, *batches: tuple[int, bytes | None, bytes | None]) -> None:
     """Have the copy begin with these batches, of a producer and of a record with a key and a value."""
 
-    def read(*_: object) -> Iterator[tuple[memoryview, Any]]:
+    def read(*_: object, **__: object) -> Iterator[tuple[memoryview, Any]]:
         for producer, key, value in batches:
-            yield batch.encode([batch.Record(0, 0, key, value, (), -1)], 0), SimpleNamespace(producer_id=producer)
+            header = SimpleNamespace(producer_id=producer, base_offset=0, next_offset=1)
+            yield batch.encode([batch.Record(0, 0, key, value, (), -1)], 0), header
 
     monkeypatch.setattr(same_places, "read_batches", read)
 
@@ -164,6 +166,19 @@ def test_a_copy_that_others_have_written_to_before_its_head_was_whole_stops(
         assert "holds records of somebody else before offset 500" in place.reason
     else:
         assert begins_at(place) == 500
+
+
+def test_what_others_write_at_the_offset_of_a_parked_record_stops_the_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The position is behind it before its offset is filled; that an engine was killed in between nobody noticed."""
+    log_of(monkeypatch, ORDER)
+    on_record = Position(6, 5, 0, True, 0, "here", "there", same_offsets=True)
+    work = PartitionWork(FLOW, ORDERS, TopicPartition("west.orders", 0), "here", None, target_id="there")
+    handover = Handover(on_record, (Run(0, 0, 5),), clean=True)
+    place = gone_on(work, handover, Ends(0, 6, 0, 6, 6, 6))
+    assert isinstance(place, Refused)
+    assert "somebody else has written at offset" in place.reason
+    log_of(monkeypatch)
+    assert isinstance(gone_on(work, handover, Ends(0, 6, 0, 6, 6, 6)), Ready)
 
 
 @pytest.mark.parametrize(
