@@ -51,6 +51,22 @@ def test_copies_that_are_gone_are_noticed_however_much_was_written_in_their_plac
     assert (again.stopped, copying.copy().values()) == (None, [b"0", *theirs, b"1", b"2"])
 
 
+def test_copies_that_are_gone_are_noticed_behind_a_settled_position_too_where_as_much_was_written_since(
+    copying: Copying,
+) -> None:
+    """An engine that ended in order left nothing under way; where the copy ends tells nothing of what lies there."""
+    copying.begin(b"0")
+    copying.source().write(b"1", b"2")
+    copying.epoch(0.5)
+    handover = copying.handovers[ORDERS]
+    copying.copy().truncate(1)
+    copying.copy().write(b"theirs", b"theirs")
+    copying.handovers[ORDERS] = replace(handover, clean=False, position=replace(handover.position, settled=True))
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.stopped is not None
+    assert "it was truncated; 2 copies" in result.stopped
+
+
 @pytest.mark.parametrize("is_kept", [True, False], ids=["the copy is there", "retention has removed it"])
 def test_originals_that_were_passed_by_with_the_source_s_offsets_are_nobody_s_truncation(
     copying: Copying, is_kept: bool
