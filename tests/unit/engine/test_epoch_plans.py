@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mirror.clock import steady_seconds
 from mirror.config.resolving import load
-from mirror.copier.work import Handover, PartitionResult, PartitionWork, Slot, SlotEnd, TaskResult
+from mirror.copier.epochs import EpochFailed
+from mirror.copier.work import Handover, PartitionResult, PartitionWork, Slot, SlotEnd, TaskResult, TaskWork
+from mirror.engine import run as module
 from mirror.engine.flow_producers import Writing
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
@@ -116,3 +121,85 @@ def test_a_slot_that_a_task_of_an_earlier_beginning_has_lost_was_taken_anew_sinc
     assert runtime.is_known
     engine._take_slots([result], {flow: runtime.begun})
     assert not runtime.is_known
+
+
+def test_behind_an_epoch_that_failed_nothing_is_planned_before_all_is_read_back(
+    engine: Engine, runtime: FlowRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its tasks wrote is on the target, and no result tells of it."""
+    stop, known = threading.Event(), list[bool]()
+
+    def fail(_: object) -> Any:
+        known.append(runtime.is_known)
+        stop.set()
+        raise EpochFailed("its executor is lost")
+
+    monkeypatch.setattr(module, "_BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr(engine._epochs, "at_once", lambda: 1)
+    monkeypatch.setattr(engine._epochs, "run", fail)
+    engine._copy(stop)
+    assert (known, runtime.is_known) == ([True], False)
+    assert planned(engine) == []
+
+
+def test_an_epoch_has_no_more_tasks_than_a_flow_has_slots(
+    engine: Engine, runtime: FlowRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With exactly once two tasks cannot write with one transactional id."""
+    stop, asked = threading.Event(), list[int]()
+
+    def plan(_: float, at_once: int) -> list[TaskWork]:
+        asked.append(at_once)
+        stop.set()
+        return []
+
+    monkeypatch.setattr(engine._epochs, "at_once", lambda: 4)
+    monkeypatch.setattr(engine, "_plan_epoch", plan)
+    engine._copy(stop)
+    slots = [Slot(f"east-{each}", Producer(each, 0, is_transactional=True), {}, 1.0, None) for each in range(3)]
+    for runtime.slots.known in (tuple(slots), tuple(slots[:2])):
+        stop.clear()
+        engine._copy(stop)
+    assert asked == [4, 3, 2]
+
+
+def test_tasks_may_write_for_as_long_as_every_flow_that_they_copy_may_be_written(engine: Engine) -> None:
+    """They hear of one time for all."""
+    long, short = Lease(600.0), Lease(60.0)
+    for each in (long, short):
+        each.renew(steady_seconds())
+    engine._rights = ((long, 0.0), (short, 5.0))
+    assert 60 < engine._write_seconds() <= 65
+    short.end()
+    assert not engine._write_seconds() > 0
+
+
+@pytest.mark.parametrize(
+    ("is_settled", "has_failed", "said"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_only_an_engine_that_ended_in_order_with_nothing_under_way_tells_its_successor_so(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, *, is_settled: bool, has_failed: bool, said: bool
+) -> None:
+    """The successor fences nothing then, and does not compare what lies behind the positions."""
+    told = list[bool]()
+
+    def copy(stop: threading.Event) -> None:
+        stop.set()
+        if has_failed:
+            raise KeyError("a defect")
+
+    for name in ("check", "_lead", "_control", "_heartbeats", "_settle"):
+        monkeypatch.setattr(engine, name, lambda *_: None)
+    for name in ("start", "stop", "end_epoch", "abort"):
+        monkeypatch.setattr(engine._epochs, name, lambda: None)
+    monkeypatch.setattr(module.Takeovers, "run", lambda *_: None)
+    monkeypatch.setattr(module, "_watch", lambda *_: None)
+    monkeypatch.setattr(module.FlowLeader, "end", lambda _, *, is_settled: told.append(is_settled))
+    monkeypatch.setattr(FlowRuntime, "is_settled", is_settled)
+    monkeypatch.setattr(engine, "_copy", copy)
+    if has_failed:
+        with pytest.raises(module.PartEnded):
+            engine.run(threading.Event())
+    else:
+        engine.run(threading.Event())
+    assert told == [said]

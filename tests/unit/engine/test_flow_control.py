@@ -13,15 +13,17 @@ import pytest
 from mirror.config.settings import FlowSettings
 from mirror.control.groups import follow_log
 from mirror.control.routes import Routes
-from mirror.control.tick import TickReport, run_tick
+from mirror.control.tick import NotLeading, TickReport, run_tick
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
+from mirror.engine.flow_pauses import FlowCut
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.ticking import Ticking
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses
 from mirror.model.placement import Placement
 from mirror.model.state_record import Headers, StateRecord, term_of
 from mirror.model.state_values import claim_record, placement_record
@@ -353,3 +355,111 @@ def test_where_groups_were_put_is_written_again_in_its_term_by_the_thread_that_p
         record = control.recorder(cast(Any, SimpleNamespace(append=append)))
         assert follow_log(runtime.settings.flow, log, record).is_ok
     assert written == [(placement_record(since), 3)], "once"
+
+
+class Made(SimpleNamespace):
+    """In the place of the parts of the control plane: what each was made of."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+        super().__init__()
+        for name in names:
+            monkeypatch.setattr(flow_control, name, self._maker(name))
+
+    def _maker(self, name: str) -> Callable[..., SimpleNamespace]:
+        def make(*given: object, **named: object) -> SimpleNamespace:
+            made = SimpleNamespace(
+                given=given,
+                close=lambda: None,
+                tick=lambda: None,
+                refresh=lambda: None,
+                side_topics_are_there=True,
+                writable=None,
+                **named,
+            )
+            setattr(self, name, made)
+            return made
+
+        return make
+
+
+LED = "nothing was written: another engine may lead the flow by now"
+WRITES = ("the state, by who takes over", "the state, by who keeps up", "groups")
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_a_term_that_is_over_by_then_lets_nothing_be_written(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Asked right before each request: what was found out before says nothing of who leads now."""
+    made = Made(monkeypatch, "FlowLog", "LogWriter", "TopicsTick", "LogTail", "CheckpointsTick", "GroupOffsetsTick")
+    runtime, stop = FlowRuntime(flow_settings("sync.group.offsets.enabled = true")), threading.Event()
+    runtime.lead(3, was_settled=False, lease=Lease())
+    target = brokers()
+    control = FlowControl(runtime, target, target, cast(Any, Once()), cast(Any, None), matches_mm2=False)
+    if what == WRITES[0]:
+        monkeypatch.setattr(control, "_has_topics", lambda: True)
+        control.take_over(stop)
+        before = made.LogWriter.before
+    elif what == WRITES[1]:
+        monkeypatch.setattr(flow_control, "follow_log", lambda *_: True)
+        with pytest.raises(NotLeading):
+            control.keep_up(target, cast(Any, UntilWriter(runtime)), stop)
+        before = made.LogWriter.before
+    else:
+        group_ticks(control)
+        before = made.GroupOffsetsTick.before_writing
+    if what != WRITES[1]:
+        before()
+        runtime.lease.end()
+    with pytest.raises(NotLeading, match=LED):
+        before()
+
+
+class UntilWriter(Once):
+    """Ends the term once the control plane is at work."""
+
+    def __init__(self, runtime: FlowRuntime) -> None:
+        super().__init__()
+        self._runtime = runtime
+
+    def once(self, tick: Callable[[], Any]) -> bool:  # type: ignore[override]
+        super().once(tick)
+        return True
+
+    def until(self, over: threading.Event, *more: object) -> None:
+        super().until(over, *more)
+        if len(self.done) > 2:
+            self._runtime.lease.end()
+            raise NotLeading(LED)
+
+
+def group_ticks(control: FlowControl, thirds: Any = None) -> None:
+    """Have it make what keeps up checkpoints and positions of groups."""
+    log: Any = SimpleNamespace()
+    thirds = thirds or SimpleNamespace(of_topic=lambda _: [])
+    control._group_ticks(control._settings, brokers(), log, log, lambda *_: None, thirds, [control._settings])
+
+
+def test_groups_are_put_nowhere_in_a_round_that_is_under_way_when_the_flow_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Made(monkeypatch, "LogTail", "CheckpointsTick", "GroupOffsetsTick")
+    runtime = FlowRuntime(flow_settings("sync.group.offsets.enabled = true"))
+    runtime.lead(3, was_settled=False, lease=Lease())
+    target = brokers()
+    group_ticks(FlowControl(runtime, target, target, NO_TICKING, cast(Any, None), matches_mm2=False))
+    made.GroupOffsetsTick.before_writing()
+    # A wish of a later version may be a cut.
+    runtime.pauses = Pauses(obscure="it")
+    with pytest.raises(FlowCut):
+        made.GroupOffsetsTick.before_writing()
+
+
+def test_positions_of_groups_are_translated_by_what_all_flows_have_recorded_when_the_positions_were_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those of third clusters too: a group that reads a topic of several is led past nothing of any."""
+    made = Made(monkeypatch, "LogTail", "FlowTranslator", "MeshTranslator", "GroupTranslator", "CheckpointsTick")
+    runtime, thirds, target = FlowRuntime(flow_settings()), SimpleNamespace(of_topic=lambda _: []), brokers()
+    group_ticks(FlowControl(runtime, target, target, NO_TICKING, cast(Any, None), matches_mm2=False), thirds)
+    assert made.MeshTranslator.given == (made.FlowTranslator, thirds.of_topic)
+    assert made.GroupTranslator.given == (made.FlowTranslator, made.MeshTranslator)
+    assert made.CheckpointsTick.before_translating is made.GroupTranslator.refresh

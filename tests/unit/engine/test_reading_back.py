@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -394,6 +395,33 @@ def test_behind_a_clean_stop_there_is_nothing_to_be_refused(
     assert engine.producers.unrefused == (None if was_settled else former)
 
 
+@pytest.mark.parametrize("meanwhile", ["another engine leads", "another term has begun", "other topics are chosen"])
+def test_positions_that_are_past_by_the_time_they_are_read_are_not_taken(
+    monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    engine = Engine(monkeypatch, held=TakenProducers(producer=NEW), known=[source_record("the east")])
+
+    def happens(*_: object) -> list[StateRecord]:
+        match meanwhile:
+            case "another engine leads":
+                engine.log.to_come.append(claim_record(Claim("another", TERM + 1)))
+            case "another term has begun":
+                # Its claim is not in the log as it was read here.
+                engine.runtime.stand_by()
+                engine.runtime.lead(TERM + 2, was_settled=False)
+            case _:
+                engine.runtime.take_settings(replace(engine.runtime.settings))
+        return []
+
+    with monkeypatch.context() as while_reading:
+        while_reading.setattr(engine.control, "_lacking", happens)
+        engine.read_back()
+    assert not engine.runtime.is_known
+    if meanwhile == "other topics are chosen":
+        engine.read_back()
+        assert engine.runtime.is_known
+
+
 def test_before_a_copy_is_fenced_it_is_asked_whether_anything_lies_behind_its_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -420,3 +448,17 @@ def test_a_producer_that_was_obtained_after_the_successors_is_not_written_with(
     alone = Engine(monkeypatch, held=TakenProducers(producer=NEW))
     assert alone.control._take_next_producer(cast(Any, alone.log))
     assert alone.runtime.writing.producer == alone.producers.next
+
+
+def test_a_copy_with_the_source_s_offsets_that_could_not_be_fenced_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is fenced by its own producer, which the flow's does not stand for."""
+    engine = Engine(monkeypatch, held=TakenProducers(producer=USED), known=[source_record("the east")])
+    engine.log.takes(Position(5, 5, 0, True, target="east.orders", next_batch=NextBatch(7, 3, 5)).record(ORDERS))
+    engine.read_back()
+    copy = TopicPartition("east.orders", 0)
+    troubles = {copy: "no leader"}
+    monkeypatch.setattr(flow_control, "fence_same_offsets", lambda _, asked: {each: troubles[each] for each in asked})
+    assert engine.control._fence(cast(Any, engine.log)).is_ok
+    assert engine.runtime.to_fence() == {copy}

@@ -10,11 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.metadata import FindCoordinatorRequest
-from kafka.protocol.producer import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, EndTxnRequest, EndTxnResponse
+from kafka.protocol.producer import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+)
 
+from mirror.kafka import codes as error_codes
 from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
-from mirror.kafka.problems import ConnectionFailed
+from mirror.kafka.coordinator import Unended
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
@@ -111,3 +119,122 @@ def test_a_broker_that_does_not_know_the_question_does_not_tell_of_transactions(
         assert ask(cast(Any, older), "an id") is None
         with pytest.raises(ConnectionFailed):
             ask(cast(Any, older), "an id")
+
+
+BUSY, FENCED, REFUSED = (
+    error_codes.CONCURRENT_TRANSACTIONS,
+    error_codes.INVALID_PRODUCER_EPOCH,
+    error_codes.UNKNOWN_TOPIC,
+)
+OURS = Producer(7, 3, is_transactional=True)
+ORDERS, PAID = TopicPartition("orders", 0), TopicPartition("paid", 0)
+
+
+class Transactions:
+    """A coordinator that adds partitions and ends transactions with the codes that a test names, in turn."""
+
+    alias = "west"
+
+    def __init__(self, added: list[dict[TopicPartition, int]], ended: list[int]) -> None:
+        self.added, self.ended = added, ended
+        self.asked: list[set[TopicPartition]] = []
+
+    def call(self, request: Any, _: int | None = None) -> SimpleNamespace:
+        if isinstance(request, FindCoordinatorRequest):
+            return SimpleNamespace(error_code=0, node_id=1)
+        if isinstance(request, EndTxnRequest):
+            assert not request.committed
+            return SimpleNamespace(error_code=self.ended.pop(0) if len(self.ended) > 1 else self.ended[0])
+        assert isinstance(request, AddPartitionsToTxnRequest)
+        asked = {TopicPartition(topic.name, each) for topic in request.v3_and_below_topics for each in topic.partitions}
+        self.asked.append(asked)
+        codes = self.added.pop(0)
+        results = [
+            SimpleNamespace(
+                name=each.topic,
+                results_by_partition=[
+                    SimpleNamespace(partition_index=each.partition, partition_error_code=codes.get(each, 0))
+                ],
+            )
+            for each in asked
+        ]
+        return SimpleNamespace(results_by_topic_v3_and_below=results)
+
+    def abort_empty(self, *partitions: TopicPartition) -> dict[TopicPartition, str]:
+        return coordinator.abort_empty(cast(Any, self), "an id", OURS, partitions)
+
+
+def test_partitions_are_fenced_once_all_markers_are_in() -> None:
+    """Until then a batch of the epoch before may still be taken; the coordinator says busy when it is asked again."""
+    west = Transactions([{ORDERS: BUSY}, {}], [0, BUSY, BUSY, BUSY, BUSY, 0, 0])
+    assert west.abort_empty(ORDERS) == {}
+    assert (west.asked, west.ended) == ([{ORDERS}] * 2, [0])
+
+
+def test_a_partition_that_cannot_take_part_keeps_no_other_out() -> None:
+    others_wait = {ORDERS: REFUSED, PAID: error_codes.OPERATION_NOT_ATTEMPTED}
+    west = Transactions([others_wait, {}], [0])
+    assert west.abort_empty(ORDERS, PAID) == {ORDERS: error_codes.name(REFUSED)}
+    assert west.asked == [{ORDERS, PAID}, {PAID}]
+
+
+def test_all_partitions_are_fenced_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "_PARTITIONS_A_REQUEST", 3)
+    wanted = {TopicPartition("orders", number) for number in range(8)}
+    west = Transactions([{}, {}, {}], [0])
+    assert west.abort_empty(*wanted) == {}
+    assert ([len(each) for each in west.asked], set().union(*west.asked)) == ([3, 3, 2], wanted)
+
+
+@pytest.mark.parametrize(("added", "ended"), [({ORDERS: FENCED}, [0]), ({}, [FENCED])], ids=["adding", "ending"])
+def test_who_was_fenced_meanwhile_fences_nobody(added: dict[TopicPartition, int], ended: list[int]) -> None:
+    """Another has taken the id over: no partition alone is at fault."""
+    with pytest.raises(BrokerRefused):
+        Transactions([added], ended).abort_empty(ORDERS, PAID)
+
+
+def test_where_the_markers_do_not_come_in_time_nothing_counts_as_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "_MARKER_SECONDS", 0.0)
+    found = Transactions([{}], [BUSY]).abort_empty(ORDERS, PAID)
+    assert found.keys() == {ORDERS, PAID}
+    assert all("the markers of an id" in each for each in found.values())
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "is_aborted"),
+    [
+        ("PrepareCommit", 0, False),
+        ("PrepareAbort", 0, True),
+        ("Ongoing", 0, None),
+        ("CompleteCommit", 0, None),
+        ("PrepareCommit", error_codes.COORDINATOR_NOT_AVAILABLE, None),
+    ],
+)
+def test_a_transaction_that_is_decided_and_not_ended_lacks_its_markers(
+    state: str, code: int, *, is_aborted: bool | None
+) -> None:
+    """One that is open may still become either."""
+    topics = [SimpleNamespace(topic="orders", partitions=[0])]
+    found = SimpleNamespace(error_code=code, transaction_state=state, topics=topics, producer_id=7, producer_epoch=3)
+
+    def call(request: object, _: int | None = None) -> SimpleNamespace:
+        if isinstance(request, FindCoordinatorRequest):
+            return SimpleNamespace(error_code=0, node_id=1)
+        return SimpleNamespace(transaction_states=[found])
+
+    expected = None if is_aborted is None else Unended(7, 3, frozenset({ORDERS}), is_aborted)
+    assert coordinator.unended(cast(Any, SimpleNamespace(call=call)), "an id") == expected
+
+
+@pytest.mark.parametrize("code", [0, error_codes.PRODUCER_FENCED])
+def test_an_id_that_the_cluster_refuses_is_nobody_s(code: int) -> None:
+    def call(request: object, _: int | None = None) -> SimpleNamespace:
+        return SimpleNamespace(error_code=code if isinstance(request, InitProducerIdRequest) else 0, **given)
+
+    given = {"node_id": 1, "producer_id": 7, "producer_epoch": 3}
+    west = cast(Any, SimpleNamespace(call=call, alias="west"))
+    if code:
+        with pytest.raises(BrokerRefused):
+            coordinator.take_over(west, "an id", 60_000, patience_seconds=0.0)
+    else:
+        assert coordinator.take_over(west, "an id", 60_000, patience_seconds=0.0) == OURS
