@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from mirror.copier import links
 from mirror.copier.links import ClusterLinks
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 
@@ -42,3 +45,24 @@ def test_a_broker_has_no_more_connections_than_a_few_and_a_partition_keeps_its_o
 def test_where_replicas_are_not_known_all_go_over_one() -> None:
     nowhere = ClusterLinks("west", {})
     assert {nowhere.line(1, TopicPartition("orders", number)) for number in range(9)} == {0}
+
+
+def test_a_follower_that_failed_is_left_alone_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(links, "time", clock)
+    nowhere, orders = ClusterLinks("west", {}), TopicPartition("orders", 0)
+    nowhere.read_leader(orders, "it hung up")
+    told = []
+    for clock.now in (100.0, 159.0, 160.0):
+        told.append(nowhere.leader_alone(orders))
+    assert told == ["it hung up", "it hung up", None]
+
+
+def test_of_what_was_closed_nothing_is_asked_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that is late does not connect again."""
+    monkeypatch.setattr(links, "Channel", lambda *_, **__: SimpleNamespace(close=lambda: None))
+    nowhere = ClusterLinks("west", {})
+    assert nowhere.channel()
+    nowhere.close()
+    with pytest.raises(ConnectionFailed, match="nothing is asked any more"):
+        nowhere.channel()

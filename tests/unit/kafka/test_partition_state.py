@@ -25,6 +25,8 @@ class Brokers:
     def __init__(self, least: str | None = "2", *, is_told: bool = True) -> None:
         self.asked: list[str] = []
         self._least, self._is_told = least, is_told
+        #: With which error the leader of a partition answers.
+        self.codes: dict[TopicPartition, int] = {}
         #: The producers that the leader of each partition knows, by (id, epoch); None: it does not tell.
         self.producers: dict[TopicPartition, tuple[int, list[tuple[int, int]] | None]] = {}
 
@@ -43,7 +45,7 @@ class Brokers:
         found = [
             Answer(
                 partition_index=partition.partition,
-                error_code=0,
+                error_code=self.codes.get(partition, 0),
                 active_producers=None
                 if known is None
                 else [
@@ -112,6 +114,14 @@ def test_of_each_partition_the_epoch_of_that_very_producer_is_told_by_its_leader
         ActiveProducer(8, 9, 7, 8, 4, 7),
     )
     assert told[ORDERS[3]] == ()
+
+
+def test_a_transaction_may_have_begun_with_the_log_and_a_leader_that_refuses_has_not_told_that_there_is_none() -> None:
+    brokers = Brokers()
+    brokers.producers = {ORDERS[0]: (0, [(7, 5)]), ORDERS[1]: (0, [])}
+    brokers.codes = {ORDERS[1]: kafka.errors.TopicAuthorizationFailedError.errno}
+    told = active_producers(cast(Channel, brokers), ORDERS[:2])
+    assert told == {ORDERS[0]: (ActiveProducer(7, 5, 7, 8, 0, 3),)}
 
 
 def test_where_readers_of_committed_data_see_to_the_end_nothing_is_open() -> None:
