@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 
 HIDDEN = "(hidden)"
 _WORDS = ("password", "jaas", "secret", "key", "passphrase", "token")
@@ -14,14 +15,17 @@ _OPEN = (
 )
 
 # A value behind a name: password=x, "token": "x", --api-key x; Bearer x; and who logs in to an address.
-_QUOTED_OR_WORD = r"""(?:"[^"]*"|'[^']*'|(?:(?:Bearer|Basic)\s+)?[^\s,;&"'][^\s,;&]*)"""
+_QUOTED_OR_WORD = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|(?:(?:Bearer|Basic|Digest|Token|ApiKey)\s+)?[^\s,;&"'][^\s,;&]*)"""
 _NAMED = (
     r"[\w.-]*(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|api[_-]?key|private[_-]?key|authorization)[\w.-]*"
 )
 _IN_TEXT = re.compile(
-    rf"""(?P<name>{_NAMED}["']?\s*[=:]\s*|--{_NAMED}\s+|\bBearer\s+){_QUOTED_OR_WORD}|(?P<scheme>://)[^\s/@]+(?=@)""",
+    rf"""(?P<name>{_NAMED}["']?\s*[=:]\s*|--{_NAMED}\s+|\bBearer\s+){_QUOTED_OR_WORD}|(?P<scheme>://)[^\s/]+(?=@)""",
     re.IGNORECASE,
 )
+# An argument whose value is a secret: --password x, and PASSWORD=x, or --password=x, to its end.
+_OPTION = re.compile(rf"--?{_NAMED}", re.IGNORECASE)
+_ASSIGNMENT = re.compile(rf"\A((?:--?)?{_NAMED}=).*\Z", re.IGNORECASE | re.DOTALL)
 
 
 def is_secret(key: str) -> bool:
@@ -43,3 +47,12 @@ def shown(key: str, value: str) -> str:
 def without_secrets(text: str) -> str:
     """Return a text that others have written with what looks like a secret hidden; nothing tells one without a name."""
     return _IN_TEXT.sub(lambda found: f"{found['name'] or found['scheme']}{HIDDEN}", text)
+
+
+def command_without_secrets(argv: Sequence[str]) -> str:
+    """Return a command as a shell takes it, secrets hidden before it is quoted: quotes in quotes break values up."""
+    hidden = (
+        HIDDEN if _OPTION.fullmatch(before) else without_secrets(_ASSIGNMENT.sub(rf"\1{HIDDEN}", each))
+        for before, each in zip(("", *argv), argv, strict=False)
+    )
+    return shlex.join(hidden)

@@ -8,6 +8,7 @@ that was set back on the source would be carried forward again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from mirror.config.settings import FlowSettings
@@ -79,13 +80,18 @@ class GroupTranslator:
         """Return where ``group``, at upstream ``position`` of the partition ``source``, goes on downstream."""
         opposite = self._flow.opposite
         logs = [log for log in self._others.values() if log is not None]
-        return translate_read(
+        found = translate_read(
             self._between,
             source,
             position,
             opposite.placement(group, source) if opposite else None,
             [found for log in logs if (found := log.placement(group, source))],
         )
+        if not isinstance(found, NothingRead):
+            return found
+        own = self._flow.forward.offset_map(source)
+        copied = own.translate(position) if own is not None else None
+        return replace(found, first_copied=copied.downstream) if isinstance(copied, Exact) else found
 
     def close(self) -> None:
         """Close the connections to the source."""
@@ -115,7 +121,9 @@ def translate_read(
         where flows from the target, and from other clusters, have put the group on the partition ``source``.
     """
     if from_target is not None and position == from_target.written:
-        return NothingRead(position, from_target.upstream)
+        leads_to = translator.translate(source, position)
+        bound = leads_to.downstream if isinstance(leads_to, Exact | Bounded) else None
+        return NothingRead(position, from_target.upstream, bound)
     begun_behind = min((each.downstream for each in from_other_flows if each.is_raised), default=position)
     found = translator.translate(source, min(position, begun_behind))
     if not isinstance(found, Exact | Bounded) or from_target is None or not from_target.is_raised:

@@ -51,11 +51,30 @@ class NotMirrored:
 class NothingRead:
     """The group has read nothing on the source since the flow in the other direction put it at ``position`` there.
 
-    It was at ``home`` on the target then. Its own position there counts, whatever it is by now.
+    Its own position on the target counts, whatever it is by now.
+
+    Attributes
+    ----------
+    home
+        where it was on the target then.
+    bound
+        where ``position`` leads to on the target by what is copied now; None if that is not known.
+    first_copied
+        where on the target the flow has put the first record from ``position`` on; None if that is not known.
     """
 
     position: int
     home: int
+    bound: int | None = None
+    first_copied: int | None = None
+
+    @property
+    def restart(self) -> int:
+        """Where a group goes on that has no position on the target any more: the topic may have been made anew since.
+
+        Before ``home`` it may hold other records then than the group has read.
+        """
+        return self.home if self.bound is None else min(self.home, self.bound)
 
 
 Translation = Exact | Bounded | TooOld | NotMirrored | NothingRead

@@ -22,7 +22,7 @@ from typing import IO, Any, Protocol, TypeAlias
 
 from mirror.asking import ANSWER_SECONDS, limit_message
 from mirror.config.errors import ConfigError
-from mirror.config.secrets import without_secrets
+from mirror.config.secrets import command_without_secrets, without_secrets
 from mirror.waiting import Counted, WaitTimeout, wait_until
 
 # What of a command's output is kept, in characters.
@@ -514,7 +514,7 @@ def _moment(name: str, at: object, end: str, since_ms: int, now_ms: int) -> Done
 
 
 def _shown(argv: Sequence[str]) -> str:
-    return f"`{without_secrets(shlex.join(argv))}`"
+    return f"`{command_without_secrets(argv)}`"
 
 
 def _signal(number: int) -> str:

@@ -168,6 +168,7 @@ def look_home(
         f"{forward.flow} stays paused until the applications are back; then both flows copy",
         *by_hand_of(forward.flow, record),
         *deselected_of(forward.flow, record),
+        *deselected_of(move.flow, home),
         *(
             f"nobody can tell whether {forward.flow.source} still has what was copied of {each}"
             for each in found.unknown_messages()

@@ -165,7 +165,9 @@ class MovePlan:
 
 def _is_exactly(translation: Translation, position: int) -> bool:
     """Tell whether who goes on at a position of the target goes on at the very record."""
-    return leads_to(translation, position) or (isinstance(translation, NothingRead) and translation.home == position)
+    if isinstance(translation, NothingRead):
+        return position == translation.home == translation.restart
+    return leads_to(translation, position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +362,7 @@ def _checkpoints(
     for each in positions:
         partition, downstream = TopicPartition(each.topic, each.partition), each.downstream
         if isinstance(each.translation, NothingRead) and each.group in idle_positions:
-            downstream = each.translation.home if partition not in idle_positions[each.group] else None
+            downstream = each.translation.restart if partition not in idle_positions[each.group] else None
         if downstream is not None:
             found.append(Checkpoint(each.group, partition, each.upstream, downstream, each.metadata))
     return found

@@ -26,7 +26,7 @@ from mirror.recovery.seen_at_work import checked_reads, checked_write
 from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.step_facts import mappings_of, named, placed_in, positions_named, rows_of, stretches_named
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
-from mirror.recovery.unsure_groups import further_on_the_target, left_out, read_on, without_checkpoint
+from mirror.recovery.unsure_groups import further_on_the_target, left_out, passing_copies, read_on, without_checkpoint
 from mirror.waiting import Counted, WaitTimeout, wait_until
 
 _SNAPSHOT, _PUT_BACK = "groups-before", "groups-put-back"
@@ -454,8 +454,8 @@ class Move:
     def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
         """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""
         if self.entry.phase is Phase.RETURNING:
-            put_there = self.record.copied().placed
-            return [*left_out(plan, put_there), *set_ahead(plan, self.flow, put_there, copied.placed)]
+            there = self.record.copied().placed
+            return [*left_out(plan, there), *passing_copies(plan), *set_ahead(plan, self.flow, there, copied.placed)]
         return [*further_on_the_target(plan, self.flow.source), *without_checkpoint(plan, self.ends, copied)]
 
     def positions(self) -> Step:

@@ -8,6 +8,7 @@ from mirror.control.groups import GroupAction, GroupDecision
 from mirror.evidence.facts import Json
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.partition import TopicPartition
+from mirror.model.translation import NothingRead
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.set_by_hand import Placed
@@ -42,8 +43,12 @@ def further_on_the_target(plan: MovePlan, source: str) -> list[str]:
 def read_on(plan: MovePlan, moved: Mapping[str, Json]) -> str | None:
     """Return which groups are elsewhere on the source than where they were ``moved`` from, by the facts of that step.
 
-    On the target they would read again what they have read since, or pass what they have gone back to.
+    On the target they would read again what they have read since, or pass what they have gone back to. Also where the
+    source does not tell where groups are by now.
     """
+    flow = plan.settings.flow
+    if (untold := plan.source_problem or named([str(each) for each in plan.untranslated])) != "":
+        return f"whether groups have read on {flow.source} since they were moved is not known: {untold}"
     before: dict[tuple[Json, Json, Json], list[Json]] = {}
     for row in rows_in(moved):
         before.setdefault((row["group"], row["topic"], row["partition"]), []).append(row["upstream"])
@@ -53,10 +58,28 @@ def read_on(plan: MovePlan, moved: Mapping[str, Json]) -> str | None:
         if each.upstream not in was:
             then = f"was at {was[0]}" if was else "had no position"
             found.append(f"group {each.group} is at {each.upstream} of {each.topic}-{each.partition}, and {then}")
-    flow = plan.settings.flow
     return (
         f"groups have read on {flow.source} since they were moved to {flow.target}: {named(found)}" if found else None
     )
+
+
+def passing_copies(plan: MovePlan) -> list[str]:
+    """Return which groups have read nothing on the standby, and are at home behind records that came from there since.
+
+    Their old log ends before where they stood: it has lost its end, and the standby's records lie in its place.
+    """
+    flow, found = plan.settings.flow, []
+    for each in plan.positions:
+        if not isinstance(each.translation, NothingRead) or each.translation.first_copied is None:
+            continue
+        partition = TopicPartition(each.topic, each.partition)
+        at = plan.idle_positions.get(each.group, {}).get(partition)
+        if at is not None and at.position > each.translation.first_copied:
+            found.append(
+                f"group {each.group} is at {at.position} of {partition} on {flow.target}, has read nothing on "
+                f"{flow.source}, and what was copied of that lies from {each.translation.first_copied} on"
+            )
+    return found
 
 
 def left_out(plan: MovePlan, put_there: Placed) -> list[str]:

@@ -189,3 +189,35 @@ def test_groups_of_a_topic_of_transactions_are_led_home_to_where_they_were_by_th
         write_in_transactions(pair.home, orders, [range(20, 25)])
         pair.await_end(pair.away, 30)
         assert read(pair.away, orders, "read_committed") == read(pair.home, orders, "read_committed")
+
+
+def test_a_group_that_has_read_the_stranded_tail_passes_nothing_of_the_topic_that_is_made_anew(
+    east: Cluster,
+    settings_of: Callable[[str], ClusterSettings],
+    unique: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    """It was put where it had been in the deleted topic, behind two records that it had never read."""
+    one, two = (unique(each).replace("-", "") for each in ("shop", "safe"))
+    orders = TopicPartition(unique("orders"), 0)
+    pair = Pair(dict(settings_of("east").client), dict(settings_of("west").client), orders, (one, two), tmp_path)
+    group, run = f"{orders.topic}-reader", tmp_path / "run"
+    east.create_topics([NewTopic(orders.topic, 1, 1)])
+    write(pair.home, orders, range(10))
+    with pair.engine():
+        pair.await_end(pair.away, 10)
+        for flow in (pair.there, pair.back):
+            pair.await_copied(flow, 10)
+    write(pair.home, orders, [98, 99])
+    commit(pair.home, group, orders, 12)
+    options = ("--flow", str(pair.there), "--run-directory", str(run), "--yes", "--json")
+    mirror("failover", str(pair.file), "--mode", "cut-off", *options, timeout_seconds=400)
+    assert committed(pair.away, group, orders) == 10
+    write(pair.away, orders, range(10, 15))
+    with pair.engine():
+        pair.await_reason(pair.back, "with records that")
+        done = mirror("failback", str(pair.file), *options, "--make-anew", timeout_seconds=400)
+    told = json.loads(done.stdout)
+    (row,) = told["groups"]
+    assert (row["after"], row["exact"]) == (10, False), told
+    assert committed(pair.home, group, orders) == 10

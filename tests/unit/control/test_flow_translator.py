@@ -142,7 +142,7 @@ def test_where_the_flow_in_the_other_direction_has_put_a_group_it_has_read_nothi
     translator.refresh()
     put = opposite.put["billing"] = Placement("billing", ORDERS, 30, 4, 4)
     assert list(translator.placements()) == [put]
-    assert translator.translate("billing", ORDERS, 4) == NothingRead(4, 30)
+    assert translator.translate("billing", ORDERS, 4) == NothingRead(4, 30, bound=104, first_copied=104)
     assert translator.translate("stock", ORDERS, 4) == Exact(104)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -82,7 +83,8 @@ def test_home_from_the_copy_a_group_passes_only_what_it_has_read_there(pair: Pai
     at = min(put.wanted.position + read, pair.end)
     home = translate_read(One(pair.known, back=True), COPY, at, put.placement)
     if at == put.wanted.position:
-        assert home == NothingRead(at, position)
+        assert isinstance(home, NothingRead)
+        assert (home.position, home.home) == (at, position)
         return
     assert isinstance(home, Exact | Bounded)
     last = max(position, max(pair.copied, default=0) + 10)
@@ -91,6 +93,27 @@ def test_home_from_the_copy_a_group_passes_only_what_it_has_read_there(pair: Pai
     handed = {up for up, down in pair.copied.items() if put.wanted.position <= down < at}
     assert reached <= max(position, max(handed, default=-1) + 1)
     assert not {up for up in range(position, reached) if up in pair.copied} - handed
+
+
+@pytest.mark.parametrize(
+    ("run", "origin", "written", "home", "restart"),
+    [
+        # The topic was made anew from the standby, which has others than the records 10 and 11 that were read.
+        (Run(0, 0, 15), 0, 10, 12, 10),
+        # The copy was deleted, and made anew from where the source's log begins by now.
+        (Run(500, 0, 1200), 500, 1000, 1000, 500),
+        # Nothing was made anew.
+        (Run(0, 0, 1200), 0, 1000, 1000, 1000),
+    ],
+)
+def test_who_has_read_nothing_and_is_nowhere_any_more_passes_nothing_in_a_topic_that_was_made_anew(
+    run: Run, origin: int, written: int, home: int, restart: int
+) -> None:
+    known = OffsetMap(origin, True, Runs.of([run]), run.upstream + run.length, run.downstream + run.length)
+    put = Placement("billing", COPY, home, written, written)
+    found = translate_read(One(known, back=False), ORDERS, written, put)
+    assert isinstance(found, NothingRead)
+    assert (found.home, found.restart) == (home, restart)
 
 
 # A record is known by who wrote it first, and its number there; a marker is None.

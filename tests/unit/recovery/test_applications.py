@@ -64,7 +64,8 @@ def test_of_what_a_command_prints_only_the_end_is_kept(tmp_path: Path, status: i
 def test_secrets_that_a_command_prints_or_is_given_are_not_kept(tmp_path: Path) -> None:
     code = "import sys; print(*sys.argv[1:]); sys.exit(1)"
     given = ("password=hunter2", "https://shop:hunter2@example.com", "--password", "hunter2", "x-token: hunter2")
-    given += ("pwd=hunter2", 'secret=a"hunter2')
+    given += ("pwd=hunter2", 'secret=a"hunter2', "PGPASSWORD='a hunter2' psql", "--password", "a'hunter2")
+    given += ('password = "a\\"hunter2"', "https://shop:a@hunter2@example.com", "Authorization: Token hunter2")
     stop = json.dumps([sys.executable, "-c", code, *given])
     found = commands(tmp_path, f"[clusters.east]\nstop = {stop}").stop("east")
     assert isinstance(found, NotDone)

@@ -111,10 +111,14 @@ def test_where_a_group_stands_that_has_read_nothing_is_told_and_it_stays_there(m
     assert plan.writes == ()
 
 
-def test_who_has_read_nothing_and_is_nowhere_on_the_target_any_more_is_put_where_it_was(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("bound", "after", "exact"), [(None, 7, True), (7, 7, True), (9, 7, True), (6, 6, False)])
+def test_who_has_read_nothing_and_is_nowhere_on_the_target_any_more_is_put_where_it_was_and_not_behind_what_it_read(
+    bound: int | None, after: int, monkeypatch: pytest.MonkeyPatch, *, exact: bool
 ) -> None:
-    """Brokers forget the positions of empty groups after a week; without one a group may begin at the end."""
+    """Brokers forget the positions of empty groups after a week; without one a group may begin at the end.
+
+    In a topic that was made anew, others may lie before where it was.
+    """
 
     class Forgotten(Standby):
         def positions_of_groups(self, _: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
@@ -123,13 +127,13 @@ def test_who_has_read_nothing_and_is_nowhere_on_the_target_any_more_is_put_where
     target = TargetGroups(
         Found({"billing": GroupDescription("Empty", 0)}), Found({"billing": Found({})}), Found({COPY: 20})
     )
-    positions = at(5, NothingRead(5, 7)), at(5, NothingRead(5, 7), "stock")
+    positions = at(5, NothingRead(5, 7, bound)), at(5, NothingRead(5, 7), "stock")
     monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(*positions))
     monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: target)
     monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Forgotten([]))
     plan = plan_moves(FLOW, {"B": ClusterSettings("B", {})})
     row, _ = plan.rows()
-    assert (row["before"], row["after"], row["exact"], row["action"]) == (None, 7, True, "write")
+    assert (row["before"], row["after"], row["exact"], row["action"]) == (None, after, exact, "write")
     assert [each.group for each in plan.left] == ["stock"]
     assert list(map(str, plan.refused)) == ["group stock: not authorized"]
 

@@ -1314,3 +1314,18 @@ def test_where_the_source_cannot_be_asked_a_yes_about_it_stands(tmp_path: Path) 
     move = replace(move_of(world, tmp_path, mode="cut-off"), ends=ends, record=ends, applications=Asked(world))
     results = carry_out(steps_of(Mode.CUT_OFF, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=False)
     assert {each.name: each.result.verdict for each in results}["stop"] is Verdict.PASS
+
+
+def test_what_the_flow_home_no_longer_selects_is_named_by_a_failback(tmp_path: Path) -> None:
+    """The file was narrowed since: what the standby has of it stays there, and no plan mentioned it."""
+
+    class Narrowed(StandInEnds):
+        def copied(self) -> Copied:
+            return replace(super().copied(), deselected=("invoices",))
+
+    world = World()
+    away = steps_of(Mode.PLANNED, move_of(world, tmp_path), StandInEnds(world, HOME.flow))
+    carry_out(away, Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    move = replace(move_home(world, tmp_path / "home"), ends=Narrowed(world, HOME.flow))
+    plan = look_home(move, StandInEnds(world, THERE.flow))
+    assert any("invoices" in each for each in plan.notes)

@@ -12,10 +12,16 @@ from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.position import Position
-from mirror.model.translation import Bounded, Exact, Translation
+from mirror.model.translation import Bounded, Exact, NothingRead, Translation
 from mirror.recovery.flow_ends import Copied, FlowEnds
-from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.unsure_groups import further_on_the_target, left_out, read_on, without_checkpoint
+from mirror.recovery.group_moves import MovePlan, Unmoved
+from mirror.recovery.unsure_groups import (
+    further_on_the_target,
+    left_out,
+    passing_copies,
+    read_on,
+    without_checkpoint,
+)
 from tests.unit.control.builders import flow_settings
 from tests.unit.recovery.world import ORDERS, THERE, StandInEnds, World
 
@@ -82,3 +88,35 @@ def test_a_group_that_is_elsewhere_on_the_source_than_where_it_was_moved_from_is
     rows = [{"group": "audit", "topic": COPY.topic, "partition": 0, "upstream": was}] if was is not None else []
     found = read_on(MovePlan(THERE, (AT,)), {"rows": rows})
     assert found == (said and f"groups have read on east since they were moved to west: {said}")
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        (MovePlan(THERE, (AT,), source_problem="listing groups: timed out"), "listing groups: timed out"),
+        (
+            MovePlan(THERE, (AT,), untranslated=(Unmoved("billing", None, "its coordinator is not available"),)),
+            "group billing: its coordinator is not available",
+        ),
+    ],
+)
+def test_where_the_source_does_not_tell_where_groups_are_it_is_not_known_whether_they_read_on(
+    plan: MovePlan, why: str
+) -> None:
+    """The position on record was taken for today's, and a group that has none for one that has not moved."""
+    rows = [{"group": "audit", "topic": COPY.topic, "partition": 0, "upstream": 40}]
+    found = read_on(plan, {"rows": rows})
+    assert found == f"whether groups have read on east since they were moved is not known: {why}"
+
+
+@pytest.mark.parametrize(
+    ("at_home", "first_copied", "is_named"), [(12, 10, True), (11, 10, True), (10, 10, False), (12, None, False)]
+)
+def test_a_group_that_is_at_home_behind_what_came_from_the_standby_since_and_was_not_read_is_named(
+    at_home: int, first_copied: int | None, is_named: bool
+) -> None:
+    """The old log had lost its end, positions had not: the standby's records came into their place."""
+    idle = TranslatedPosition("audit", *ORDERS, 10, NothingRead(10, 12, 10, first_copied))
+    plan = MovePlan(HOME, (idle,), idle_positions={"audit": {ORDERS: GroupPosition(at_home)}})
+    named = f"group audit is at {at_home} of orders-0 on east, has read nothing on west, and what was copied of that"
+    assert [each.partition(" lies")[0] for each in passing_copies(plan)] == [named] * is_named
