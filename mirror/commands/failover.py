@@ -217,6 +217,7 @@ class _Session:
                 "groups": list(rows),
                 "positions": list(positions),
                 "run_directory": str(self.run_directory) if is_there else None,
+                "notes": list(self.plan.notes),
             }
             if isinstance(self.plan, FailbackPlan):
                 stated = stranded_rows(facts.get("stranded", {}))

@@ -393,6 +393,8 @@ def _back(position: Position, upstream: int, ends: Ends, target_id: str) -> Posi
         origin=min(position.origin, upstream),
         target_id=target_id,
         epochs=epochs_before(position.epochs, upstream),
+        # Of another log of the source it says nothing: there may be records where that one had a gap.
+        passed_gap=None,
     )
 
 

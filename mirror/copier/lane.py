@@ -280,9 +280,18 @@ class Lane:
         if not gap.passed:
             self.stop(gaps.stop_reason(gap))
             return
-        self._passed_gap = self.fetch_position, log_start
+        if self.keeps_offsets:
+            self._note_passed_gap(log_start)
         self.fetch_position = log_start
         self._settle()
+
+    def _note_passed_gap(self, log_start: int) -> None:
+        known = self._passed_gap
+        if known is None or self._upstream >= known[1]:
+            self._passed_gap = self.fetch_position, log_start
+        elif known[1] == self.fetch_position:
+            # The source has removed more while the offsets of the first gap are being filled.
+            self._passed_gap = known[0], log_start
 
     def look_again(self, reason: str) -> None:
         """Read no further: the next epoch finds out what became of the source, or of the copy, and where to go on."""

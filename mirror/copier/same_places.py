@@ -303,6 +303,8 @@ def _gone_on(
     if uncounted.length:
         extend(runs, uncounted)
     upstream = end if is_behind else max(position.upstream, end)
+    # What was copied behind the position on record is compared by now; it may be of leaders that this does not know of.
+    knows_leaders = not is_behind and history.divergence(work.source, replace(position, upstream=upstream)) is None
     chunks, open_runs, chunk = in_chunks(work.source, runs, chunk)
     moved = replace(
         position,
@@ -311,7 +313,7 @@ def _gone_on(
         chunk=chunk,
         topic_id=work.topic_id or position.topic_id,
         target_id=work.target_id or position.target_id,
-        epochs=position.epochs if not is_behind else (),
+        epochs=position.epochs if knows_leaders else (),
         settled=False,
         next_batch=None,
     )
@@ -355,11 +357,10 @@ def _holds_fillers_alone(
     for content, header in read_batches(target, work.target, ends.target_start, min(ends.target_end, begins_at)):
         if header.producer_id != ours:
             return False
-        if is_own is None:
-            first = next(iter(records(content)), None)
-            if first is None or first.value is not None or first.key not in (None, RESERVED_KEY):
-                return False
-            is_own = True
+        first = next(iter(records(content)), None)
+        if first is None or first.value is not None or first.key not in (None, RESERVED_KEY):
+            return False
+        is_own = True
     return is_own
 
 

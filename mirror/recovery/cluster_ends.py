@@ -40,6 +40,7 @@ from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
 from mirror.recovery.seen_at_work import Placed, first_write, gone_on, idle_groups
 from mirror.recovery.state_followers import StateFollowers
+from mirror.recovery.step_facts import named
 from mirror.recovery.stranded_files import Stranded, StrandedFile
 from mirror.same_offsets.chain import producer_of
 
@@ -140,6 +141,18 @@ class ClusterEnds:
             for each, why in (starts.problems | visible.problems | written.problems).items():
                 raise ClusterError(source.alias, f"asking where {each} ends", why)
             return Ends(source.cluster_id, starts, {each: max(end, written[each]) for each, end in visible.items()})
+
+    def uncopied_of_deselected(self) -> Sequence[str]:
+        """See `FlowEnds`."""
+        left = {each: at for each, at in self._state().positions.items() if not self.chosen.replicates(each.topic)}
+        with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
+            there = source.topics({each.topic for each in left}) if left else {}
+            chosen = [each for each in left if each.topic in there]
+            ends = source.offsets(chosen, "latest")
+        # One that has no leader tells nothing, and may have more.
+        more = sorted({each.topic for each in chosen if each not in ends or ends[each] > left[each].upstream})
+        words = f"copied once, and no longer selected by topics of {self.flow}; {self.flow.source} has more of"
+        return [f"{words}: {named(more)}"] if more else []
 
     def rewritten(self) -> Rewritten:
         """See `FlowEnds`."""

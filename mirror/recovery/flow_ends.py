@@ -253,6 +253,10 @@ class FlowEnds(Protocol):
         """Tell whether nobody may copy the flow."""
         ...
 
+    def uncopied_of_deselected(self) -> Sequence[str]:
+        """Return, for people, of which topics that are no longer selected the source has more than was copied."""
+        ...
+
     def verify(self) -> tuple[Verdict, str]:
         """Compare the copy with its source; return the verdict and what it rests on."""
         ...

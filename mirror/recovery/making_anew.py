@@ -186,8 +186,14 @@ def _grown(old: FlowEnds, saved: dict[str, Stranded], gone: Collection[str]) -> 
     for name, each in saved.items():
         looked |= {} if name in gone else each.ends()
     now = old.ends().ends if looked else {}
-    changed = [each for each, end in sorted(looked.items()) if now.get(each, 0) != end]
-    return [f"{each} ended at {looked[each]}, and ends at {now.get(each, 0)}" for each in changed]
+    topics = {each.topic for each in looked}
+    # One that somebody has added since was not saved either.
+    partitions = looked.keys() | {each for each in now if each.topic in topics}
+    return [
+        f"{each} ended at {looked.get(each, 0)}, and ends at {now.get(each, 0)}"
+        for each in sorted(partitions)
+        if looked.get(each, 0) != now.get(each, 0)
+    ]
 
 
 def _grown_meanwhile(move: Move, old: FlowEnds, saved: dict[str, Stranded]) -> Sequence[str]:

@@ -373,17 +373,17 @@ class Move:
         )
 
     def verify(self) -> Step:
-        """Return the step that compares the copy with its source."""
+        """Return the step that compares the copy with its source; what is not compared proves nothing."""
 
         def act(_: Known) -> Result:
             if gaps := self.ends.copied().open_gaps:
-                message = f"the copy has gaps not acknowledged (mirror gaps FILE --acknowledge): {named(gaps)}"
-                return Result(Verdict.FAIL, message)
+                unacknowledged = f"gaps not acknowledged (mirror gaps FILE --acknowledge): {named(gaps)}"
+                return Result(Verdict.FAIL, f"the copy has {unacknowledged}")
             verdict, detail = self.ends.verify()
-            if verdict is Verdict.PASS:
-                return Result(Verdict.PASS, detail)
-            # What was not compared is no proof that nothing lacks.
-            return Result(Verdict.FAIL, f"{verdict}: {detail}")
+            if verdict is not Verdict.PASS:
+                return Result(Verdict.FAIL, f"{verdict}: {detail}")
+            left = self.ends.uncopied_of_deselected()
+            return Result(Verdict.UNKNOWN if left else Verdict.PASS, "; ".join((detail, *left)))
 
         return Step(VERIFY, f"compare {self.flow.target} with {self.flow.source}, record by record where need be", act)
 

@@ -431,7 +431,11 @@ def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_en
 
     def compare(flow: FlowSettings) -> tuple[Verdict, str]:
         found = (request.verify or _verified_here(request))(flow)
-        wrong = [f"{each.source}: {each.verdict}" for each in found.partitions if each.verdict is not Verdict.PASS]
+        wrong = [
+            f"{each.source}: {each.verdict}{f' ({each.problem})' if each.problem else ''}"
+            for each in found.partitions
+            if each.verdict is not Verdict.PASS
+        ]
         unchecked = [str(each) for each in found.left_out if each.is_unchecked]
         message = (
             f"{counted(len(found.partitions), 'partition')} and "

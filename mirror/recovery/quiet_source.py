@@ -56,7 +56,7 @@ class QuietSource:
             )
             return Result(Verdict.FAIL, detail)
         groups = {each.group for each in self.ends.plan_groups(ask_source=True).positions}
-        if members := self.ends.members(sorted(groups)):
+        if members := self._readers(sorted(groups), is_settled=is_settled):
             detail = f"somebody still reads on {self.ends.flow.source}: {named(members)}"
             return Result(Verdict.FAIL, detail)
         silent = max(most, self.quiet)
@@ -80,6 +80,27 @@ class QuietSource:
         if writer_messages:
             message += f"; who wrote last: {named(writer_messages)}"
         return Result(Verdict.PASS, message, facts)
+
+    def _readers(self, groups: Sequence[str], *, is_settled: bool) -> Sequence[str]:
+        """Return who reads; once applications are stopped for certain, members that brokers remember are waited for.
+
+        Static members (`group.instance.id`, KIP-345) do not leave, and killed ones cannot: they stay until their
+        session times out.
+        """
+        members = self.ends.members(groups)
+        if not (members and is_settled):
+            return members
+        try:
+            wait_until(
+                lambda: self.ends.members(groups),
+                f"the groups to have no members on {self.ends.flow.source}",
+                timeout_seconds=self.tried,
+                until=lambda found: not found,
+            )
+        except WaitTimeout:
+            left = self.ends.members(groups)
+            return [f"{each}, also {self.tried:g} s after the applications were stopped" for each in left]
+        return ()
 
     def who_writes(self) -> str | None:
         """Return who still writes although somebody says that nobody does; None: nobody, or the source does not tell.

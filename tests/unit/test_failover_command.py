@@ -30,7 +30,7 @@ from tests.unit.recovery.world import EAST, HOME, ORDERS, THERE, WEST, Killed, S
 
 # Before any test puts another one there.
 _APPLICATIONS = failover._applications
-SHAPE = ["verdict", "flow", "mode", "steps", "groups", "positions", "run_directory"]
+SHAPE = ["verdict", "flow", "mode", "steps", "groups", "positions", "run_directory", "notes"]
 
 
 @pytest.fixture
@@ -499,3 +499,18 @@ def test_a_directory_in_which_a_run_was_about_to_begin_when_it_was_killed_is_tak
     (other / "notes.txt").touch()
     code, said = done(world, "failover", file, "--yes", "--run-directory", str(other))
     assert (code, "is not empty, and has no run.json" in " ".join(said.split())) == (2, True)
+
+
+def test_a_run_that_leaves_records_of_topics_behind_that_the_file_no_longer_selects_does_not_pass(
+    world: World, file: Path
+) -> None:
+    """The file was narrowed since: applications moved away from records that nobody copied."""
+    world.deselected = ("bills",)
+    code, told = done(world, "failover", file, "--mode", "planned", "--yes", "--json", "--run-directory", "r1")
+    home_code, home = done(world, "failback", file, "--yes", "--json", "--run-directory", "r1")
+    for found in (told, home):
+        assert found["verdict"] == "UNKNOWN"
+        (verify,) = (each for each in found["steps"] if each["name"] == "verify")
+        assert (verify["verdict"], "no longer selected: bills" in verify["detail"]) == ("UNKNOWN", True)
+        assert any("bills" in each for each in found["notes"])
+    assert (code, home_code, world.record) == (1, 1, {})

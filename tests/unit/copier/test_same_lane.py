@@ -161,6 +161,19 @@ def test_a_gap_that_is_on_record_is_not_found_again_while_its_offsets_are_filled
     assert state.positions[SOURCE].passed_gap is None
 
 
+def test_what_the_source_removes_while_a_gap_is_filled_belongs_to_it() -> None:
+    lane, state = lane_at(10), FlowState()
+    lane.skip_gap(150, now_ms=1)
+    hole = lane.hole
+    assert hole is not None
+    lane.filled(hole, replace(hole.append_point, end=60))
+    lane.skip_gap(300, now_ms=2)
+    for key, value in lane.unrecorded():
+        state.apply(key, value)
+    assert [(each.start, each.end) for each in state.open_gaps] == [(10, 150), (150, 300)]
+    assert lane_at(state.positions[SOURCE]).fetch_position == 300
+
+
 def test_a_record_at_another_offset_stops_the_partition_and_is_not_on_record() -> None:
     lane = lane_at(4)
     take(lane, dense([record(4), record(5)]), dense([record(6)]))

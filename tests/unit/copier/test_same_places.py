@@ -16,6 +16,7 @@ from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.channel import Channel
 from mirror.model.flow import Flow
+from mirror.model.leader_epochs import EpochEnd, find_divergence
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
@@ -78,17 +79,40 @@ def test_a_copy_that_is_longer_than_its_source_is_waited_for_while_it_may_be_the
     assert type(place) is expected
 
 
-def gone_on(work: PartitionWork, handover: Handover, ends: Ends) -> Place:
+def gone_on(
+    work: PartitionWork,
+    handover: Handover,
+    ends: Ends,
+    history: SimpleNamespace = SimpleNamespace(divergence=lambda *_: None),  # noqa: B008  # nobody changes it
+) -> Place:
     return same_places._gone_on(
         cast(FlowWork, SimpleNamespace(flow=FLOW, read_committed=False)),
         work,
         handover,
         ends,
         AppendPoint(ends.target_end, 0, is_compacted=False),
-        cast(LogHistory, SimpleNamespace(divergence=lambda *_: None)),
+        cast(LogHistory, history),
         cast(Channel, None),
         cast(Channel, None),
     )
+
+
+def test_of_leaders_that_are_not_on_record_what_was_compared_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written under a new leader, copied, and not recorded: the copy was taken for one of another log, and stopped."""
+    log_of(monkeypatch)
+    on_record = Position(5, 5, 0, True, 0, "here", "there", epochs=(EpochEnd(3, 5),), same_offsets=True)
+    work = PartitionWork(FLOW, ORDERS, TopicPartition("west.orders", 0), "here", None, target_id="there")
+    source = {3: EpochEnd(3, 5), 4: EpochEnd(4, 8)}
+    history = SimpleNamespace(divergence=lambda _, at: find_divergence(at.epochs, at.upstream, source.get))
+    ends = Ends(0, 8, 0, 8, 8, 8)
+    first = gone_on(work, Handover(on_record, (Run(0, 0, 5),), clean=True), ends, history)
+    assert isinstance(first, Ready)
+    assert (first.handover.position.upstream, first.handover.position.epochs) == (8, ())
+    assert isinstance(gone_on(work, first.handover, ends, history), Ready)
+    source[3] = EpochEnd(3, 8)
+    kept = gone_on(work, Handover(on_record, (Run(0, 0, 5),), clean=True), ends, history)
+    assert isinstance(kept, Ready)
+    assert kept.handover.position.epochs == on_record.epochs
 
 
 def begins_at(place: Place) -> int:
@@ -120,6 +144,8 @@ ORDER, EMPTY = (THEIRS, None, b"order"), (THEIRS, None, None)
         ([EMPTY], -1),
         ([COPIED], -1),
         ([PADDING, ORDER], -1),
+        # Records of applications without key and value, which this flow has copied there once, and others behind them.
+        ([PADDING, COPIED], -1),
         ([], -1),
         # An engine was killed before it had removed its padding.
         ([PADDING, PADDING], 500),

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from mirror.evidence.journal import Journal
+from mirror.kafka.old_topics import OldTopic
 from mirror.model.failover import Phase
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.flow_ends import Copied, Ends
-from mirror.recovery.making_anew import made_anew
+from mirror.recovery.making_anew import _grown, made_anew
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import Progress, StepResult, carry_out, take_back
-from mirror.recovery.stranded_files import saved_in
+from mirror.recovery.stranded_files import Stranded, StrandedFile, saved_in
 from tests.unit.recovery.world import EAST, ENTRY, HOME, ORDERS, THERE, WEST, Killed, StandInEnds, World, move_home
 
 
@@ -225,3 +226,18 @@ def test_a_topic_that_was_deleted_by_hand_and_made_anew_by_the_flow_home_is_led_
     plan = look(world, tmp_path, makes_anew=False)
     assert (plan.refusal, plan.anew) == (None, set())
     assert verdict(performed(world, tmp_path / "run", makes_anew=False)) is Verdict.PASS
+
+
+@pytest.mark.parametrize(("count", "named"), [(0, []), (7, ["orders-1 ended at 0, and ends at 7"])])
+def test_a_partition_that_was_added_since_and_has_records_was_not_saved(
+    count: int, named: list[str], tmp_path: Path
+) -> None:
+    """It went with the topic that was deleted."""
+    topic = OldTopic("orders", "id here", 1, 1, {})
+    saved = {"orders": Stranded(tmp_path, (topic,), (StrandedFile(ORDERS, tmp_path, 0, "", 12),))}
+
+    class Added(StandInEnds):
+        def ends(self) -> Ends:
+            return Ends("east", {}, {ORDERS: 12, TopicPartition("orders", 1): count})
+
+    assert _grown(Added(World(), THERE.flow), saved, ()) == named

@@ -224,3 +224,22 @@ def test_while_groups_still_have_members_on_the_source_it_is_not_quiet(tmp_path:
 
     found = move(tmp_path, Read(World(at_work=set()), THERE.flow)).fence().act({})
     assert (found.verdict, found.detail) == (FAIL, "somebody still reads on east: group audit: 2 members")
+
+
+@pytest.mark.parametrize("leave", [True, False])
+def test_members_that_brokers_remember_of_stopped_applications_are_waited_for(tmp_path: Path, *, leave: bool) -> None:
+    """Static members do not leave: their session times out, 45 s after the last heartbeat."""
+    seen: list[int] = []
+
+    @dataclass(frozen=True)
+    class Remembered(StandInEnds):
+        def members(self, groups: Sequence[str]) -> Sequence[str]:
+            seen.append(1)
+            return [f"group {each}: 1 member" for each in groups] if len(seen) < 3 or not leave else []
+
+    ends = Remembered(World(at_work=set()), THERE.flow)
+    moving = replace(move(tmp_path, ends), times=replace(move(tmp_path, ends).times, fence=0.5))
+    found = moving.fence().act({"stop": {"confirmed": True}})
+    expected = (PASS, "") if leave else (FAIL, "group audit: 1 member, also 0.5 s after the applications were stopped")
+    assert found.verdict is expected[0]
+    assert expected[1] in found.detail

@@ -290,6 +290,9 @@ class StandInEnds:
         self.world.call()
         return self.flow in self.world.paused
 
+    def uncopied_of_deselected(self) -> Sequence[str]:
+        return [f"no longer selected: {each}" for each in self.world.deselected]
+
     def verify(self) -> tuple[Verdict, str]:
         self.world.call("verify")
         return self.world.verdict, "compared"
