@@ -15,14 +15,16 @@ _OPEN = (
 )
 
 # A value behind a name: password=x, "token": "x", --api-key x; Bearer x; and who logs in to an address.
-_QUOTED_OR_WORD = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|(?:(?:Bearer|Basic|Digest|Token|ApiKey)\s+)?[^\s,;&"'][^\s,;&]*)"""
+_QUOTED = r"""\\+"[^"]*"|"(?:[^"\\]|\\.)*"|'[^']*'"""
+_QUOTED_OR_WORD = rf"""(?:{_QUOTED}|(?:(?:Bearer|Basic|Digest|Token|ApiKey)\s+)?[^\s,;&"'][^\s,;&]*)"""
 _NAMED = (
     r"[\w.-]*(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|api[_-]?key|private[_-]?key|authorization)[\w.-]*"
 )
 _IN_TEXT = re.compile(
-    rf"""(?P<name>{_NAMED}["']?\s*[=:]\s*|--{_NAMED}\s+|\bBearer\s+){_QUOTED_OR_WORD}|(?P<scheme>://)[^\s/]+(?=@)""",
+    rf"""(?P<name>{_NAMED}\\*["']?\s*[=:]\s*|--{_NAMED}\s+|\bBearer\s+){_QUOTED_OR_WORD}|(?P<scheme>://)[^\s/]+(?=@)""",
     re.IGNORECASE,
 )
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 # An argument whose value is a secret: --password x, and PASSWORD=x, or --password=x, to its end.
 _OPTION = re.compile(rf"--?{_NAMED}", re.IGNORECASE)
 _ASSIGNMENT = re.compile(rf"\A((?:--?)?{_NAMED}=).*\Z", re.IGNORECASE | re.DOTALL)
@@ -46,6 +48,7 @@ def shown(key: str, value: str) -> str:
 
 def without_secrets(text: str) -> str:
     """Return a text that others have written with what looks like a secret hidden; nothing tells one without a name."""
+    text = _PRIVATE_KEY.sub(HIDDEN, text)
     return _IN_TEXT.sub(lambda found: f"{found['name'] or found['scheme']}{HIDDEN}", text)
 
 

@@ -294,7 +294,8 @@ def _decide(
             return decision(checkpoint, True, f"{describe(translation)}; the copy begins at {begin.downstream}")
         case TooOld() | NotMirrored():
             return decision(None, False, describe(translation))
-        case Exact(downstream) | Bounded(downstream) | NothingRead(_, downstream):
+        case Exact() | Bounded() | NothingRead():
+            downstream = translation.restart if isinstance(translation, NothingRead) else translation.downstream
             checkpoint = Checkpoint(group, target, position.position, downstream, position.metadata)
             if previous is not None and not is_current(previous):
                 why = f"the one before, {previous.downstream}, is of an earlier copy or an earlier source"

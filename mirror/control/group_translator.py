@@ -15,7 +15,7 @@ from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
-from mirror.model.translation import Bounded, Exact, NothingRead, Translation, Translator
+from mirror.model.translation import Bounded, Exact, NothingRead, TooOld, Translation, Translator
 
 
 class ReadTranslator(Protocol):
@@ -122,6 +122,9 @@ def translate_read(
     """
     if from_target is not None and position == from_target.written:
         leads_to = translator.translate(source, position)
+        if isinstance(leads_to, TooOld):
+            # All that is copied lies behind it.
+            leads_to = translator.translate(source, leads_to.oldest)
         bound = leads_to.downstream if isinstance(leads_to, Exact | Bounded) else None
         return NothingRead(position, from_target.upstream, bound)
     begun_behind = min((each.downstream for each in from_other_flows if each.is_raised), default=position)

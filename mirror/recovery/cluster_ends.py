@@ -260,7 +260,28 @@ class ClusterEnds:
         with closing(self._target()) as channel:
             left = [each for each in behind if back is None or not back.replicates(each.topic)]
             ends = channel.offsets(set(left) - channel.absent(left), LATEST, View.WRITTEN)
-            return self._written_behind(channel, behind, ends)
+            return {**self._written_behind(channel, behind, ends), **self._written_beside(channel, back)}
+
+    def _written_beside(self, channel: Channel, back: FlowSettings | None) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return what was written since the cut to topics of the old names, of which the flow back copies none.
+
+        Under other names than the copies' the applications go on with these on the target.
+        """
+        state = self._state()
+        if state.pauses.cut is None:
+            return {}
+        beside = [
+            each
+            for each in state.positions
+            if self._selects(each.topic)
+            and self.copy_of(each.topic) != each.topic
+            and not (back is not None and back.replicates(each.topic))
+        ]
+        there = sorted(set(beside) - channel.absent(beside))
+        begins = channel.find_offsets(there, state.pauses.cut.at_ms)
+        ends = channel.offsets(there, LATEST, View.WRITTEN)
+        reached = {each: at for each, at in begins.items() if at >= 0}
+        return self._written_behind(channel, reached, {each: ends[each] for each in reached})
 
     def _written_behind(
         self, channel: Channel, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]

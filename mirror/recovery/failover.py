@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mirror.control.gaps import iso_time
@@ -137,7 +137,7 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | N
     if mode is Mode.PLANNED:
         copy = (move.stop(), *denied, move.fence(), move.drain(), move.cut(holds_on=True), move.verify())
         return (
-            move.begin(),
+            _begun_alone(move, back),
             *copy,
             move.groups(),
             move.positions(),
@@ -153,6 +153,20 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | N
     # What the source has acknowledged until its applications were stopped is lacking too.
     first, final = _state_loss(move, "loss", ""), _state_loss(move, "final loss", ", now that the flow is cut")
     return (first, move.begin(), move.stop(), *denied, *moved, final, *started)
+
+
+def _begun_alone(move: Move, back: FlowEnds | None) -> Step:
+    """Return the step that puts the run on record, unless the flow back was failed over since the run was planned."""
+    begin = move.begin()
+
+    def act(known: Known) -> Result:
+        found = begin.act(known)
+        if found.verdict is Verdict.PASS and (other := against_the_other_way(back)) is not None:
+            move.record.take(move.entry.run)
+            return Result(Verdict.FAIL, other)
+        return found
+
+    return replace(begin, act=act)
 
 
 def look_ahead(

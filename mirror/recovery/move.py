@@ -23,10 +23,9 @@ from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
 from mirror.recovery.seen_at_work import checked_reads, checked_write
-from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.step_facts import mappings_of, named, placed_in, positions_named, rows_of, stretches_named
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
-from mirror.recovery.unsure_groups import further_on_the_target, left_out, passing_copies, read_on, without_checkpoint
+from mirror.recovery.unsure_groups import read_on, unsure
 from mirror.waiting import Counted, WaitTimeout, wait_until
 
 _SNAPSHOT, _PUT_BACK = "groups-before", "groups-put-back"
@@ -117,12 +116,14 @@ class Move:
         Without its target nobody has begun another one, and applications that were stopped must be started again.
         """
         try:
-            runs = {each.run for each in self.record.copied().failovers}
+            runs = {each.run: each.phase for each in self.record.copied().failovers}
         except KafkaProblem:
             return None
-        if self.entry.run in runs:
+        target, phase = self.record.flow.target, runs.get(self.entry.run)
+        if phase is Phase.DONE:
+            return f"{target} has on record that this run is done: this is an older copy of its directory"
+        if phase is not None:
             return None
-        target = self.record.flow.target
         return f"{target} has nothing of this run on record any more: others have given it up, and may do otherwise"
 
     def unless_given_up(self, undo: Callable[[], str]) -> Callable[[], str]:
@@ -161,7 +162,7 @@ class Move:
 
         doing = f"put on record, on {self.record.flow.target}, that this run moves the applications"
         # Whatever is taken back later on is so only while this run is on record.
-        return Step("begin", doing, act, drift=drift, undo=undo, is_undone_last=True)
+        return Step("begin", doing, act, drift=drift, undo=self.unless_given_up(undo), is_undone_last=True)
 
     # The applications.
 
@@ -453,10 +454,8 @@ class Move:
 
     def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
         """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""
-        if self.entry.phase is Phase.RETURNING:
-            there = self.record.copied().placed
-            return [*left_out(plan, there), *passing_copies(plan), *set_ahead(plan, self.flow, there, copied.placed)]
-        return [*further_on_the_target(plan, self.flow.source), *without_checkpoint(plan, self.ends, copied)]
+        put_there = self.record.copied().placed if self.entry.phase is Phase.RETURNING else None
+        return unsure(plan, self.ends, copied, put_there)
 
     def positions(self) -> Step:
         """Return the step that names the groups that may pass what they have not read.

@@ -11,8 +11,26 @@ from mirror.model.partition import TopicPartition
 from mirror.model.translation import NothingRead
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.set_by_hand import Placed
+from mirror.recovery.set_by_hand import Placed, set_ahead
 from mirror.recovery.step_facts import named, rows_in
+
+
+def unsure(plan: MovePlan, ends: FlowEnds, copied: Copied, put_there: Placed | None) -> list[str]:
+    """Return, for people, where groups may pass what they have not read, or where nobody can tell that they do not.
+
+    Parameters
+    ----------
+    copied
+        what the flow along which they move has on record.
+    put_there
+        on the way home, where the flow there has put groups; None on the way there.
+    """
+    flow = ends.flow
+    if put_there is None:
+        further = further_on_the_target(plan, flow.source, copied.placed)
+        return [*further, *raised(plan), *without_checkpoint(plan, ends, copied)]
+    ahead = set_ahead(plan, flow, put_there, copied.placed)
+    return [*left_out(plan, put_there), *passing_copies(plan), *raised(plan), *ahead]
 
 
 def further_on(plan: MovePlan) -> list[tuple[GroupDecision, GroupPosition]]:
@@ -31,13 +49,39 @@ def further_on(plan: MovePlan) -> list[tuple[GroupDecision, GroupPosition]]:
     ]
 
 
-def further_on_the_target(plan: MovePlan, source: str) -> list[str]:
-    """Return where groups are further on the target already than they were on the source; positions never go back."""
+def raised(plan: MovePlan) -> list[str]:
+    """Return which groups go on behind what they have not read, since the log on the target begins there only."""
+    target = plan.settings.flow.target
     return [
+        f"group {each.group} has read up to {each.placement.downstream} of {each.partition}, and goes on at "
+        f"{each.placement.written}: {target} has removed what lies between"
+        for each in plan.decisions
+        if each.placement.is_raised and each.action in (GroupAction.WRITE, GroupAction.KEEP)
+    ]
+
+
+def further_on_the_target(plan: MovePlan, source: str, placed: Placed) -> list[str]:
+    """Return where groups are further on the target already than they were on the source; positions never go back.
+
+    Also who has read nothing since the flow back put it where it is, and stands on the target where the flow has put it
+    when it had read more: it was set back on the source.
+    """
+    found = [
         f"group {each.group} is at {present.position} of {each.partition} already, and {source} "
         f"says {each.wanted.position}"
         for each, present in further_on(plan)
     ]
+    for each in plan.positions:
+        partition = TopicPartition(each.topic, each.partition)
+        at, put = plan.idle_positions.get(each.group, {}).get(partition), placed.get((each.group, partition))
+        if not isinstance(each.translation, NothingRead) or at is None or put is None:
+            continue
+        if at.position == put.written and put.upstream > each.upstream:
+            found.append(
+                f"group {each.group} is at {at.position} of {partition} already, where it was put when it was at "
+                f"{put.upstream} on {source}, and {source} says {each.upstream}"
+            )
+    return found
 
 
 def read_on(plan: MovePlan, moved: Mapping[str, Json]) -> str | None:

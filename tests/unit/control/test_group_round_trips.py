@@ -102,6 +102,8 @@ def test_home_from_the_copy_a_group_passes_only_what_it_has_read_there(pair: Pai
         (Run(0, 0, 15), 0, 10, 12, 10),
         # The copy was deleted, and made anew from where the source's log begins by now.
         (Run(500, 0, 1200), 500, 1000, 1000, 500),
+        # It was begun at the source's end: all that is copied lies behind what was read.
+        (Run(1000, 0, 200), 1000, 700, 700, 0),
         # Nothing was made anew.
         (Run(0, 0, 1200), 0, 1000, 1000, 1000),
     ],
@@ -109,7 +111,7 @@ def test_home_from_the_copy_a_group_passes_only_what_it_has_read_there(pair: Pai
 def test_who_has_read_nothing_and_is_nowhere_any_more_passes_nothing_in_a_topic_that_was_made_anew(
     run: Run, origin: int, written: int, home: int, restart: int
 ) -> None:
-    known = OffsetMap(origin, True, Runs.of([run]), run.upstream + run.length, run.downstream + run.length)
+    known = OffsetMap(origin, origin < written, Runs.of([run]), run.upstream + run.length, run.downstream + run.length)
     put = Placement("billing", COPY, home, written, written)
     found = translate_read(One(known, back=False), ORDERS, written, put)
     assert isinstance(found, NothingRead)

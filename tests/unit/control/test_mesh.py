@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -136,7 +137,8 @@ def test_what_third_clusters_have_recorded_is_read_again_of_topics_that_both_the
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Within a second it is as good for all positions; a topic that comes from there to one side alone is not shared."""
-    clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+    clock: Any = SimpleNamespace(now=100.0)
+    clock.monotonic = lambda: clock.now
     monkeypatch.setattr(mesh, "FlowLog", FollowedLog)
     monkeypatch.setattr(mesh, "time", clock)
     lines = (

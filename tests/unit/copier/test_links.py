@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,8 @@ def test_where_replicas_are_not_known_all_go_over_one() -> None:
 
 
 def test_a_follower_that_failed_is_left_alone_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+    clock: Any = SimpleNamespace(now=100.0)
+    clock.monotonic = lambda: clock.now
     monkeypatch.setattr(links, "time", clock)
     nowhere, orders = ClusterLinks("west", {}), TopicPartition("orders", 0)
     nowhere.read_leader(orders, "it hung up")

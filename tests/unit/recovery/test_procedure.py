@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from mirror.evidence.failover_journal import instants_of
 from mirror.evidence.journal import Event, Journal
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.problems import ClusterError
-from mirror.model.failover import Phase
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.translation import Exact
@@ -32,7 +33,7 @@ from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.seen_at_work import Placed
-from mirror.recovery.steps import NotTakenBack, Progress, Result, Step, StepResult, carry_out, take_back
+from mirror.recovery.steps import NotTakenBack, Progress, Result, Step, StepResult, StepsUnderWay, carry_out, take_back
 from mirror.waiting import Counted, OnLook, WaitTimeout, watched
 from tests.unit.recovery.world import (
     EAST,
@@ -1329,3 +1330,32 @@ def test_what_the_flow_home_no_longer_selects_is_named_by_a_failback(tmp_path: P
     move = replace(move_home(world, tmp_path / "home"), ends=Narrowed(world, HOME.flow))
     plan = look_home(move, StandInEnds(world, THERE.flow))
     assert any("invoices" in each for each in plan.notes)
+
+
+def test_two_operators_cannot_fail_both_flows_over_at_once(tmp_path: Path) -> None:
+    """The other one has begun between the plan of this run and the consent to it."""
+
+    class Both(StandInEnds):
+        def copied(self) -> Copied:
+            theirs = FailoverEntry("theirs", "planned", Phase.UNDER_WAY, "other:/run", 3)
+            return replace(super().copied(), failovers=(theirs,))
+
+    world = World()
+    made = steps_of(Mode.PLANNED, move_of(world, tmp_path), Both(world, HOME.flow))
+    first, *_ = carry_out(made, Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    assert (first.name, first.result.verdict) == ("begin", Verdict.FAIL)
+    assert (world.at_work, world.record, world.paused) == ({EAST}, {}, set())
+
+
+def test_an_older_copy_of_a_run_directory_takes_back_nothing_of_a_run_that_is_done(tmp_path: Path) -> None:
+    """On another machine it started the applications of the old cluster beside those of the new one."""
+    world = World()
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    under_way = StepsUnderWay(steps(world, first), CountedJournal(first / "journal.jsonl", world), goes_back=True)
+    under_way.carry_out("cut")
+    shutil.copytree(first, second)
+    under_way.carry_out()
+    assert (world.at_work, world.record["ours"].phase) == ({WEST}, Phase.DONE)
+    take_back(steps(world, second), CountedJournal(second / "journal.jsonl", world))
+    assert (world.at_work, world.record["ours"].phase) == ({WEST}, Phase.DONE)

@@ -19,6 +19,7 @@ from mirror.recovery.unsure_groups import (
     further_on_the_target,
     left_out,
     passing_copies,
+    raised,
     read_on,
     without_checkpoint,
 )
@@ -46,7 +47,7 @@ def test_a_group_that_is_one_record_further_on_the_target_than_it_can_have_read_
     placed = Placement("audit", COPY, 40, 40, 40)
     there, wanted = GroupPosition(present), GroupPosition(translation.downstream or 0)
     left = GroupDecision("audit", COPY, there, wanted, GroupAction.SKIP_REWIND, "", placed)
-    assert len(further_on_the_target(MovePlan(THERE, (at,), (left,)), "east")) == is_told
+    assert len(further_on_the_target(MovePlan(THERE, (at,), (left,)), "east", {})) == is_told
 
 
 def without(plan: MovePlan, copied_to: dict[TopicPartition, int]) -> list[str]:
@@ -120,3 +121,34 @@ def test_a_group_that_is_at_home_behind_what_came_from_the_standby_since_and_was
     plan = MovePlan(HOME, (idle,), idle_positions={"audit": {ORDERS: GroupPosition(at_home)}})
     named = f"group audit is at {at_home} of orders-0 on east, has read nothing on west, and what was copied of that"
     assert [each.partition(" lies")[0] for each in passing_copies(plan)] == [named] * is_named
+
+
+@pytest.mark.parametrize(
+    ("action", "written", "is_named"),
+    [
+        (GroupAction.WRITE, 60, True),
+        (GroupAction.KEEP, 60, True),
+        (GroupAction.SKIP_ACTIVE, 60, False),
+        (GroupAction.WRITE, 40, False),
+    ],
+)
+def test_a_group_that_goes_on_behind_what_the_target_has_removed_unread_is_named(
+    action: GroupAction, written: int, is_named: bool
+) -> None:
+    """The copy, or the old cluster, has the shorter retention: it was moved, and said to pass nothing."""
+    put = GroupDecision(
+        "audit", COPY, None, GroupPosition(written), action, "", Placement("audit", COPY, 40, 40, written)
+    )
+    said = "group audit has read up to 40 of east.orders-0, and goes on at 60: west has removed what lies between"
+    assert raised(MovePlan(THERE, (AT,), (put,))) == [said] * is_named
+
+
+@pytest.mark.parametrize(("at_target", "is_named"), [(150, True), (0, False)])
+def test_a_group_that_was_set_back_to_where_the_flow_back_had_put_it_and_is_further_on_the_target_is_named(
+    at_target: int, is_named: bool
+) -> None:
+    """At any other position it was named: there it counts as one that has read nothing."""
+    idle = TranslatedPosition("audit", *COPY, 0, NothingRead(0, 0, 0, 0))
+    plan = MovePlan(THERE, (idle,), idle_positions={"audit": {COPY: GroupPosition(at_target)}})
+    placed = {("audit", COPY): Placement("audit", COPY, 150, 150, 150)}
+    assert bool(further_on_the_target(plan, "east", placed)) is is_named
