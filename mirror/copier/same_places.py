@@ -258,7 +258,7 @@ def _gone_on(
     end = append_point.end
     if work.is_original and end > position.upstream and not _is_headless(handover, append_point):
         # What others have written there comes back with the source; the lane passes it by.
-        end = _own_until(work, ends, position.upstream, end, flow, target)
+        end = _own_until(work, ends, position.upstream, end, flow, source, target)
         append_point = replace(append_point, end=end)
     # The flow back may just be copying what applications write to the copy: then this flow is told so soon.
     may_be_original = work.is_two_way and not work.is_original
@@ -373,7 +373,9 @@ def _head_of_others(flow: FlowWork, work: PartitionWork, begins_at: int) -> Refu
     )
 
 
-def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, target: Channel) -> int:
+def _own_until(
+    work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, source: Channel, target: Channel
+) -> int:
     """Return up to where nobody but this flow has written records into the copy behind ``start``.
 
     Markers behind that may be those of applications: the source gets them, too.
@@ -381,8 +383,13 @@ def _own_until(work: PartitionWork, ends: Ends, start: int, end: int, flow: Flow
     ours, until = producer_of(flow.flow).producer_id, start
     for _, header in read_batches(target, work.target, max(start, ends.target_start), end):
         if header.producer_id != ours:
-            break
+            return until
         until = min(end, header.next_offset)
+    # Behind that there are markers alone. Where the source has nothing to be copied, an aborted transaction perhaps,
+    # both have the same up to there, whoever has written them.
+    begins_at, stable = max(until, ends.source_start), min(end, ends.source_end)
+    if stable > until and next(_originals(work, begins_at, stable, flow, source), None) is None:
+        until = stable
     return until
 
 
@@ -415,7 +422,9 @@ def _foreign_write(
 
     copies = copied()
     at = next(copies, None)
-    for original in _originals(work, max(start, ends.source_start), end, flow, source) if not work.left_out else ():
+    # What retention, or somebody, has removed from the beginning of the copy is not there to be compared.
+    begins_at = max(start, ends.source_start, ends.target_start)
+    for original in _originals(work, begins_at, end, flow, source) if not work.left_out else ():
         while at is not None and at.offset < original.offset:
             at = next(copies, None)
         if foreign:

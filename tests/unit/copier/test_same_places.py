@@ -22,6 +22,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import RESERVED_KEY
+from tests.unit.copier.builders import as_logged
 
 FLOW, ORDERS = Flow("west", "east"), TopicPartition("orders", 0)
 OURS, THEIRS = producer_of(FLOW).producer_id, 7
@@ -52,8 +53,8 @@ def test_what_others_have_written_behind_the_position_is_theirs_also_a_marker_at
 
     monkeypatch.setattr(same_places, "read_batches", read)
     work = PartitionWork(FLOW, ORDERS, ORDERS, "id", None)
-    flow, ends = cast(FlowWork, SimpleNamespace(flow=FLOW)), cast(Ends, SimpleNamespace(target_start=0))
-    assert same_places._own_until(work, ends, 10, end, flow, cast(Channel, None)) == until
+    flow, ends = cast(FlowWork, SimpleNamespace(flow=FLOW)), Ends(0, 10, 0, end, end, 10)
+    assert same_places._own_until(work, ends, 10, end, flow, cast(Channel, None), cast(Channel, None)) == until
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,8 @@ def gone_on(
         ends,
         AppendPoint(ends.target_end, 0, is_compacted=False),
         cast(LogHistory, history),
-        cast(Channel, None),
-        cast(Channel, None),
+        cast(Channel, "source"),
+        cast(Channel, "target"),
     )
 
 
@@ -113,6 +114,49 @@ def test_of_leaders_that_are_not_on_record_what_was_compared_tells_nothing(monke
     kept = gone_on(work, Handover(on_record, (Run(0, 0, 5),), clean=True), ends, history)
     assert isinstance(kept, Ready)
     assert kept.handover.position.epochs == on_record.epochs
+
+
+def lies_at(offset: int, producer: int, value: bytes) -> tuple[memoryview, batch.Header]:
+    """Return a batch of one record as it lies in a log."""
+    return as_logged(batch.encode([batch.Record(0, 0, None, value, (), -1)], 0, batch.Producer(producer, 0), 0), offset)
+
+
+@pytest.mark.parametrize("copy_begins", [0, 6, 7, 9, 10])
+def test_what_was_removed_from_the_copy_behind_the_position_on_record_is_nobody_s_write(
+    copy_begins: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine was killed, and retention or somebody removed what it had copied last: the copy stopped for good."""
+
+    def read(channel: Channel, _: TopicPartition, start: int, end: int, **__: object) -> Iterator[tuple[Any, Any]]:
+        first, producer = {"source": (0, THEIRS), "target": (copy_begins, OURS)}[str(channel)]
+        for offset in range(max(first, start), end):
+            yield lies_at(offset, producer, b"%d" % offset)
+
+    monkeypatch.setattr(same_places, "read_batches", read)
+    on_record = Position(6, 6, 0, True, 0, "here", "there", same_offsets=True)
+    work = PartitionWork(FLOW, ORDERS, TopicPartition("west.orders", 0), "here", None, target_id="there")
+    place = gone_on(work, Handover(on_record, (Run(0, 0, 6),), clean=False), Ends(0, 12, copy_begins, 10, 10, 12))
+    assert isinstance(place, Ready), place
+    assert place.handover.position.upstream == 10
+
+
+@pytest.mark.parametrize(
+    ("theirs_in_the_copy", "source_has", "end"), [(False, False, 10), (True, False, 6), (False, True, 6)]
+)
+def test_markers_of_a_killed_engine_over_an_aborted_transaction_are_passed(
+    theirs_in_the_copy: bool, source_has: bool, end: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were taken for the end of what the flow has written, and both topics for ones with different records."""
+
+    def read(channel: Channel, _: TopicPartition, start: int, to: int, **__: object) -> Iterator[tuple[Any, Any]]:
+        for offset in range(start, to) if {"source": source_has, "target": theirs_in_the_copy}[str(channel)] else ():
+            yield lies_at(offset, THEIRS, b"order")
+
+    monkeypatch.setattr(same_places, "read_batches", read)
+    work = PartitionWork(FLOW, ORDERS, ORDERS, "here", None, target_id="there", is_two_way=True)
+    flow = cast(FlowWork, SimpleNamespace(flow=FLOW, read_committed=True))
+    channels = cast(Channel, "source"), cast(Channel, "target")
+    assert same_places._own_until(work, Ends(0, 10, 0, 10, 10, 10), 6, 10, flow, *channels) == end
 
 
 def begins_at(place: Place) -> int:
