@@ -127,7 +127,7 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
         return _followed(flow, work, ends, append_point) if work.is_original else _not_followed(flow, work)
     if work.is_outdated:
         return _recreated(flow, work, f"{work.target.topic} on {flow.flow.target}")
-    origin = ends.source_end if flow.from_latest else ends.source_start
+    origin, is_complete = _origin(flow, work, ends)
     copy = Bounds(ends.target_start, ends.target_end)
     refused = filling.may_begin(Bounds(origin, ends.source_end), copy, work.pad_limit or 0)
     if refused is not None:
@@ -145,7 +145,7 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
         origin,
         ends.target_end,
         origin,
-        not flow.from_latest,
+        is_complete,
         0,
         work.topic_id,
         work.target_id,
@@ -170,6 +170,22 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
         note=note,
         append_point=_with_head(position, (), ends, append_point),
     )
+
+
+def _origin(flow: FlowWork, work: PartitionWork, ends: Ends) -> tuple[int, bool]:
+    """Return where a copy begins, and whether the source has nothing before that.
+
+    `auto.offset.reset = latest` speaks of partitions that were never copied: a copy that is made anew has all that the
+    source has, or all from where the former one began.
+    """
+    if not flow.from_latest:
+        return ends.source_start, True
+    if work.handover is None:
+        return ends.source_end, False
+    before = work.handover.position
+    if before.complete or work.is_two_way or differ(before.topic_id, work.topic_id):
+        return ends.source_start, True
+    return max(before.origin, ends.source_start), before.origin <= ends.source_start
 
 
 def _gone_with_the_source(work: PartitionWork, ends: Ends, history: LogHistory, now_ms: int) -> Gap | None:

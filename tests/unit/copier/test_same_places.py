@@ -159,6 +159,30 @@ def test_markers_of_a_killed_engine_over_an_aborted_transaction_are_passed(
     assert same_places._own_until(work, Ends(0, 10, 0, 10, 10, 10), 6, 10, flow, *channels) == end
 
 
+@pytest.mark.parametrize(
+    ("before", "is_two_way", "from_latest", "expected"),
+    [
+        (None, False, True, (900, False)),
+        (None, False, False, (20, True)),
+        # It had all; all from an offset on; and from one on that the source has removed since.
+        (Position(500, 500, 0, True, 0, "here", "there"), False, True, (20, True)),
+        (Position(500, 500, 100, False, 0, "here", "there"), False, True, (100, False)),
+        (Position(500, 500, 10, False, 0, "here", "there"), False, True, (20, True)),
+        # The source was created anew, or comes home to a topic that is made anew.
+        (Position(500, 500, 100, False, 0, "former", "there"), False, True, (20, True)),
+        (Position(500, 500, 100, False, 0, "here", "there"), True, True, (20, True)),
+    ],
+)
+def test_latest_is_where_a_partition_begins_that_was_never_copied_and_not_where_its_copy_is_made_anew(
+    before: Position | None, is_two_way: bool, from_latest: bool, expected: tuple[int, bool]
+) -> None:
+    """A failback made the old topic anew, and empty: verify said that the flow began behind all of it."""
+    handover = Handover(before, (), clean=True) if before is not None else None
+    work = PartitionWork(FLOW, ORDERS, ORDERS, "here", handover, target_id="there", is_two_way=is_two_way)
+    flow = cast(FlowWork, SimpleNamespace(flow=FLOW, from_latest=from_latest))
+    assert same_places._origin(flow, work, Ends(20, 900, 0, 0, 0, 900)) == expected
+
+
 def begins_at(place: Place) -> int:
     assert isinstance(place, Ready), place
     assert place.append_point is not None
