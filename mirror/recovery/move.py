@@ -137,7 +137,7 @@ class Move:
         return guarded
 
     def begin(self) -> Step:
-        """Return the step that puts the run on record, so that no other one begins meanwhile."""
+        """Return the step that puts the run on record, so that no other begins meanwhile: that is taken back last."""
 
         def act(_: Known) -> Result:
             before = self.record.copied().failovers
@@ -157,12 +157,13 @@ class Move:
             return None if self.entry.run in runs else f"{self.record.flow.target} has nothing of this run on record"
 
         def undo() -> str:
+            if (self.entry.run, Phase.DONE) in {(each.run, each.phase) for each in self.record.copied().failovers}:
+                raise TakenByOthers(str(self.off_record()))
             self.record.take(self.entry.run)
             return "nothing of this run is on record any more"
 
         doing = f"put on record, on {self.record.flow.target}, that this run moves the applications"
-        # Whatever is taken back later on is so only while this run is on record.
-        return Step("begin", doing, act, drift=drift, undo=self.unless_given_up(undo), is_undone_last=True)
+        return Step("begin", doing, act, drift=drift, undo=undo, is_undone_last=True)
 
     # The applications.
 
