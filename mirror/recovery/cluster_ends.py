@@ -145,8 +145,10 @@ class ClusterEnds:
     def uncopied_of_deselected(self) -> Sequence[str]:
         """See `FlowEnds`."""
         left = {each: at for each, at in self._state().positions.items() if not self.chosen.replicates(each.topic)}
+        if not left:
+            return []
         with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
-            there = source.topics({each.topic for each in left}) if left else {}
+            there = source.topics({each.topic for each in left})
             chosen = [each for each in left if each.topic in there]
             ends = source.offsets(chosen, "latest")
         # One that has no leader tells nothing, and may have more.
