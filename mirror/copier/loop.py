@@ -383,10 +383,11 @@ class CopyLoop:
 
     def _park(self, *, over: bool) -> bool:
         """Write the dead letters there are, before the epoch is over; return whether a lane waits for a commit."""
-        held = [(flow, lane) for flow, lanes in self._active.items() for lane in lanes if lane.is_held]
-        for flow, lane in () if over else held:
-            self._commits[flow].park(lane)
-        return any(lane.awaits_commit for _, lane in held)
+        active = [(flow, lane) for flow, lanes in self._active.items() for lane in lanes]
+        for flow, lane in active if not over else ():
+            if lane.is_held:
+                self._commits[flow].park(lane)
+        return any(lane.awaits_commit for _, lane in active)
 
     def _pass_by_foreign(self) -> None:
         """Find out, beside the loop, where copies of idle lanes end: what others wrote is not read at a restart.

@@ -50,6 +50,8 @@ class SameOffsetsLane(Lane):
     (b) What the flow in the other direction has copied into the source is passed by as far as the copy reaches: it is
         there, at the same offset. Where the copy holds something else behind its position, the partition stops before
         anything is appended.
+    (c) What leaves the copy without a record of the source is on record as a gap before its offsets are filled. Behind
+        a crash the copy's end is all that tells where to go on: a gap before that is not found again.
     """
 
     keeps_offsets = True
@@ -179,9 +181,19 @@ class SameOffsetsLane(Lane):
         point = self.append_point
         if point.begins_at >= 0:
             return Hole(self.work.target, point, point.begins_at, self.producer)
-        until = self._hole_until
-        hole = Hole(self.work.target, point, until, self.producer)
-        return hole if point.end < until <= self._looked_until else None
+        if not self._is_at_hole or self._unwritten:
+            return None
+        return Hole(self.work.target, point, self._hole_until, self.producer)
+
+    @property
+    def _is_at_hole(self) -> bool:
+        return self.append_point.end < self._hole_until <= self._looked_until
+
+    @property
+    def awaits_commit(self) -> bool:
+        """Whether the partition waits for its position, or for a gap, to be recorded."""
+        owes_gap = bool(self._unwritten) and self._offered is None and self._may_append and self._is_at_hole
+        return owes_gap or super().awaits_commit
 
     @property
     def _hole_until(self) -> int:

@@ -31,8 +31,11 @@ _PATIENCE_SECONDS = 120
 
 def address_of(engine: ManagedProcess) -> str:
     """Return where an engine says that it serves its status."""
+    # Of all that it has printed: on clusters that other tests have used, it may say much behind this line.
     return wait_until(
-        lambda: re.findall(r"status: (http://\S+) serves", engine.log_tail(200)), "the address", timeout_seconds=60
+        lambda: re.findall(r"status: (http://\S+) serves", engine.log_tail(sys.maxsize)),
+        f"the address; the engine said {engine.log_tail()}",
+        timeout_seconds=60,
     )[0]
 
 

@@ -14,6 +14,8 @@ from mirror.kafka.wire import Aborted, FetchedPartition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
+from mirror.model.transforms.chain import Chain, ChainedTransform, TopicTransform
+from mirror.model.transforms.python_function import PythonFunction
 from tests.unit.copier.builders import as_logged
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
@@ -26,6 +28,17 @@ _OUT_OF_ORDER = 45
 def new_lane(upstream: int = 0, downstream: int = 0, gaps: GapPolicy = _NO_GAPS) -> Lane:
     work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None, gaps=gaps)
     return Lane(work, Handover(Position(upstream, downstream, upstream, True), (), clean=True), OURS, 0, None)
+
+
+def transform_of(*stages: ChainedTransform, skips_errors: bool = False) -> TopicTransform:
+    transform = Chain(stages, skips_errors).of_topic(TARGET.topic)
+    assert transform is not None
+    return transform
+
+
+def own(name: str, *, skips_errors: bool = False) -> TopicTransform:
+    stage = ChainedTransform("mine", PythonFunction(f"tests.transform_functions:{name}"))
+    return transform_of(stage, skips_errors=skips_errors)
 
 
 def fetched(*batches: Batch, aborted: tuple[Aborted, ...] = ()) -> tuple[memoryview, FetchedPartition]:

@@ -18,24 +18,37 @@ from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.position import Position
+from mirror.model.transforms.chain import TopicTransform
 from mirror.same_offsets.chain import producer_of
 from tests.unit.copier.builders import as_logged, dense, record, sparse
-from tests.unit.copier.lanes import SOURCE, TARGET, take
+from tests.unit.copier.lanes import SOURCE, TARGET, own, take
 
 FLOW = Flow("east", "west")
 OURS = producer_of(FLOW)
 
 
 def lane_at(
-    at: int | Position, *, is_compacted: bool = False, begins_at: int = -1, limit: int = 1_000
+    at: int | Position,
+    *,
+    is_compacted: bool = False,
+    begins_at: int = -1,
+    limit: int = 1_000,
+    transform: TopicTransform | None = None,
 ) -> SameOffsetsLane:
     """Begin where the copy ends, or at a position that is on record."""
     end = at if isinstance(at, int) else at.downstream
     position = Position(max(end, begins_at), end, max(begins_at, 0), True, same_offsets=True)
     position = position if isinstance(at, int) else at
-    work = PartitionWork(FLOW, SOURCE, TARGET, "id", None, pad_limit=limit)
+    work = PartitionWork(FLOW, SOURCE, TARGET, "id", None, pad_limit=limit, transform=transform)
     append_point = AppendPoint(end, end, is_compacted=is_compacted, begins_at=begins_at)
     return SameOffsetsLane(work, Handover(position, (), clean=True), OURS, append_point, None)
+
+
+def keep(lane: SameOffsetsLane, state: FlowState) -> None:
+    """Have it on record how far the lane is."""
+    for key, value in lane.unrecorded():
+        state.apply(key, value)
+    lane.recorded()
 
 
 class Copy:
@@ -137,17 +150,49 @@ def test_nothing_goes_out_while_the_padding_of_the_head_is_not_removed() -> None
     assert lane.stream.can_send(float("inf"))
 
 
+def behind_removed_records() -> SameOffsetsLane:
+    lane = lane_at(10)
+    lane.skip_gap(12, now_ms=1)
+    take(lane, dense([record(12), record(13)]))
+    return lane
+
+
+def behind_a_record_left_out() -> SameOffsetsLane:
+    """Return a lane that may leave records out (``errors.tolerance = all``), and has left out the first."""
+
+    lane = lane_at(10, transform=own("fail_on_poison", skips_errors=True))
+    take(lane, dense([record(10, b"poison"), record(11, b"poison"), record(12), record(13)]))
+    return lane
+
+
+@pytest.mark.parametrize("lane", [behind_removed_records(), behind_a_record_left_out()], ids=["removed", "left out"])
+def test_a_gap_is_on_record_before_its_offsets_are_filled(lane: SameOffsetsLane) -> None:
+    """Whoever is next goes on where the copy ends, and does not find it again: it left no trace behind a kill -9."""
+    copy, state = Copy(lane), FlowState()
+    copy.take_all(60)
+    assert copy.end == lane.upstream == 10
+    assert lane.awaits_commit
+    for key, value in lane.unrecorded():
+        state.apply(key, value)
+    assert (lane.hole, lane.awaits_commit) == (None, False)
+    assert [(each.start, each.end) for each in state.open_gaps] == [(10, 12)]
+    lane.recorded()
+    copy.take_all(60)
+    assert copy.end == lane.upstream == 14
+    assert not lane.awaits_commit
+
+
 @pytest.mark.parametrize("filled_until", [10, 60, 149])
 def test_a_gap_that_is_on_record_is_not_found_again_while_its_offsets_are_filled(filled_until: int) -> None:
     """An engine that began behind a part of them told of the rest as of another gap, and stopped at it again."""
     lane, state = lane_at(10), FlowState()
     lane.skip_gap(150, now_ms=1)
+    keep(lane, state)
     hole = lane.hole
     assert hole is not None
     if filled_until > 10:
         lane.filled(hole, replace(hole.append_point, end=filled_until))
-    for key, value in lane.unrecorded():
-        state.apply(key, value)
+    keep(lane, state)
     assert [(each.start, each.end) for each in state.open_gaps] == [(10, 150)]
     position = state.positions[SOURCE]
     assert position.upstream == position.downstream == filled_until
@@ -156,20 +201,20 @@ def test_a_gap_that_is_on_record_is_not_found_again_while_its_offsets_are_filled
     copy = Copy(following)
     copy.take_all(60)
     assert following.upstream == copy.end == 150
-    for key, value in following.unrecorded():
-        state.apply(key, value)
+    keep(following, state)
     assert state.positions[SOURCE].passed_gap is None
 
 
 def test_what_the_source_removes_while_a_gap_is_filled_belongs_to_it() -> None:
     lane, state = lane_at(10), FlowState()
     lane.skip_gap(150, now_ms=1)
+    keep(lane, state)
     hole = lane.hole
     assert hole is not None
     lane.filled(hole, replace(hole.append_point, end=60))
     lane.skip_gap(300, now_ms=2)
-    for key, value in lane.unrecorded():
-        state.apply(key, value)
+    assert lane.hole is None
+    keep(lane, state)
     assert [(each.start, each.end) for each in state.open_gaps] == [(10, 150), (150, 300)]
     assert lane_at(state.positions[SOURCE]).fetch_position == 300
 

@@ -19,24 +19,12 @@ from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import Run
 from mirror.model.position import Position
-from mirror.model.transforms.chain import Chain, ChainedTransform, TopicTransform
-from mirror.model.transforms.python_function import PythonFunction
+from mirror.model.transforms.chain import ChainedTransform, TopicTransform
 from mirror.model.transforms.stock import Filter, HasHeaderKey, InsertHeader
 from tests.unit.copier.builders import as_logged, dense, record, sparse
-from tests.unit.copier.lanes import OURS, SOURCE, TARGET, send_all, take
+from tests.unit.copier.lanes import OURS, SOURCE, TARGET, own, send_all, take, transform_of
 
 MARKED = ("marked", b"1")
-
-
-def transform_of(*stages: ChainedTransform, skips_errors: bool = False) -> TopicTransform:
-    transform = Chain(stages, skips_errors).of_topic(TARGET.topic)
-    assert transform is not None
-    return transform
-
-
-def own(name: str, *, skips_errors: bool = False) -> TopicTransform:
-    stage = ChainedTransform("mine", PythonFunction(f"tests.transform_functions:{name}"))
-    return transform_of(stage, skips_errors=skips_errors)
 
 
 WITHOUT_MARKED_AND_STAMPED = transform_of(
