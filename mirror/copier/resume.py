@@ -326,7 +326,7 @@ def _compare(
 ) -> _Compared:
     epochs = list(old.epochs or [EpochEnd(NOT_KNOWN, old.upstream)])
     changed = ChangedBatches(work) if work.transform is not None else None
-    source = _noting_epochs(logs.source, epochs)
+    source = noting_epochs(logs.source, epochs)
     outcome = match(source, logs.tail, old.upstream, is_ours, changed.records if changed else None)
     return _Compared(outcome, epochs, changed, logs.left_out)
 
@@ -343,10 +343,11 @@ def in_chunks(
     return (*records, chunk_record(source, chunk, left)), left, chunk
 
 
-def _noting_epochs(batches: Iterable[Batch], epochs: list[EpochEnd]) -> Iterator[Batch]:
-    """Yield the batches of the source; under which leaders they were written is added to ``epochs``."""
+def noting_epochs(batches: Iterable[Batch], epochs: list[EpochEnd]) -> Iterator[Batch]:
+    """Yield batches of the source; what ``epochs`` do not reach to of it is added, by who led when it was written."""
     for content, header in batches:
-        if header.leader_epoch == epochs[-1].epoch:
-            epochs.pop()
-        epochs.append(EpochEnd(header.leader_epoch, header.next_offset))
+        if header.next_offset > epochs[-1].end:
+            if header.leader_epoch == epochs[-1].epoch:
+                epochs.pop()
+            epochs.append(EpochEnd(header.leader_epoch, header.next_offset))
         yield content, header

@@ -13,8 +13,9 @@ from mirror.copier.append_point import AppendPoint
 from mirror.copier.gaps import made_anew
 from mirror.copier.links import ClusterLinks
 from mirror.copier.placing import LogHistory, look_up, with_ids
-from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused, in_chunks
+from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused, in_chunks, noting_epochs
 from mirror.copier.same_offsets import sequence_of
+from mirror.copier.tail_match import Batch
 from mirror.copier.transforming import change
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka import partition_state
@@ -24,13 +25,15 @@ from mirror.kafka.log import read_batches
 from mirror.kafka.problems import KafkaProblem
 from mirror.kafka.topic_ids import differ
 from mirror.model.gap import Gap
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, extend, runs_from
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
 from mirror.model.state_values import chunk_record, writer_record
 from mirror.same_offsets import filling
 from mirror.same_offsets.chain import producer_of
-from mirror.same_offsets.fillers import RESERVED_KEY
+from mirror.same_offsets.fillers import are_fillers
 from mirror.same_offsets.filling import Bounds
 
 # So many offsets of a log that was cut off tell whether something came behind the cut: it lies at the end, but for
@@ -166,10 +169,15 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
     )
     return Ready(
         Handover(position, (), clean=True),
-        (written_as, *gaps, *chunks, position.record(work.source)),
+        (*_unwritten(work), written_as, *gaps, *chunks, position.record(work.source)),
         note=note,
         append_point=_with_head(position, (), ends, append_point),
     )
+
+
+def _unwritten(work: PartitionWork) -> tuple[StateRecord, ...]:
+    """Return what an epoch before has found, a gap perhaps, and not recorded."""
+    return work.handover.unwritten if work.handover is not None else ()
 
 
 def _origin(flow: FlowWork, work: PartitionWork, ends: Ends) -> tuple[int, bool]:
@@ -197,8 +205,7 @@ def _gone_with_the_source(work: PartitionWork, ends: Ends, history: LogHistory, 
 
 def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: AppendPoint) -> Ready:
     """Go on behind what the flow back has copied from the copy: up to there both have the same."""
-    assert work.copied_back is not None
-    at = min(work.copied_back.upstream, ends.target_end, ends.source_written)
+    at = _copied_back_until(work, ends)
     origin = min(at, max(ends.source_start, ends.target_start))
     runs = (Run(origin, origin, at - origin),) if at > origin else ()
     before = work.handover.position if work.handover is not None else None
@@ -218,11 +225,17 @@ def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: App
     written_as = writer_record(producer_of(flow.flow).producer_id, int(time.time() * 1000))
     return Ready(
         Handover(position, runs, clean=True),
-        (written_as, chunk_record(work.source, 0, runs), position.record(work.source)),
+        (*_unwritten(work), written_as, chunk_record(work.source, 0, runs), position.record(work.source)),
         note=f"{work.target} on {flow.flow.target} is gone on with at offset {at}, up to which it was copied to "
         f"{flow.flow.source}",
         append_point=replace(append_point, end=at),
     )
+
+
+def _copied_back_until(work: PartitionWork, ends: Ends) -> int:
+    """Return up to where the source has what the flow back has copied from the copy."""
+    assert work.copied_back is not None
+    return min(work.copied_back.upstream, ends.target_end, ends.source_written)
 
 
 def _not_followed(flow: FlowWork, work: PartitionWork) -> NotYet:
@@ -271,6 +284,9 @@ def _gone_on(
             f"{work.source} on {flow.flow.source} was truncated at offset {diverged}, and {where} has other records "
             f"from there on: {_ANEW}"
         )
+    if work.is_original and position.upstream < min(_copied_back_until(work, ends), ends.source_start):
+        # What the source has removed behind the position had come from the copy: nothing is missing there.
+        return _followed(flow, work, ends, append_point)
     end = append_point.end
     if work.is_original and end > position.upstream and not _is_headless(handover, append_point):
         # What others have written there comes back with the source; the lane passes it by.
@@ -308,9 +324,15 @@ def _gone_on(
         behind = (uncounted,) if uncounted.length else ()
         # What is parked is behind the position before its offset is filled: of that there is no run.
         start = min(position.upstream, position.downstream) if runs or chunk else position.upstream
+    epochs = list(position.epochs or [EpochEnd(NOT_KNOWN, position.upstream)])
     if start < end:
+        # What retention, or somebody, has removed from the beginning of the copy is not there to be compared.
+        begins_at = max(start, ends.source_start, ends.target_start)
+        batches = read_batches(source, work.source, begins_at, end, read_committed=flow.read_committed)
+        originals = _originals(work, noting_epochs(batches, epochs), begins_at, end) if not work.left_out else iter(())
+        copied_from = max(start, ends.target_start)
         found = _foreign_write(
-            work, ends, start, behind, end, flow, source, target, is_compacted=append_point.is_compacted
+            work, copied_from, behind, end, originals, target, is_compacted=append_point.is_compacted
         )
         if found is not None and may_be_original:
             return NotYet(f"{where}: {found}")
@@ -319,8 +341,6 @@ def _gone_on(
     if uncounted.length:
         extend(runs, uncounted)
     upstream = end if is_behind else max(position.upstream, end)
-    # What was copied behind the position on record is compared by now; it may be of leaders that this does not know of.
-    knows_leaders = not is_behind and history.divergence(work.source, replace(position, upstream=upstream)) is None
     chunks, open_runs, chunk = in_chunks(work.source, runs, chunk)
     moved = replace(
         position,
@@ -329,10 +349,13 @@ def _gone_on(
         chunk=chunk,
         topic_id=work.topic_id or position.topic_id,
         target_id=work.target_id or position.target_id,
-        epochs=position.epochs if knows_leaders else (),
+        epochs=epochs_before(epochs, upstream) if len(epochs) > 1 or position.epochs else (),
         settled=False,
         next_batch=None,
     )
+    if history.divergence(work.source, moved) is not None:
+        # Of batches that were removed, or were markers, it is not known under which leader they were written.
+        moved = replace(moved, epochs=())
     is_news = moved != position or not handover.is_recorded or handover.unwritten
     note = (
         f"{where} ended at offset {end}, before the position {position.downstream} on record: it was truncated; what "
@@ -371,10 +394,7 @@ def _holds_fillers_alone(
     """Whether all that the copy holds before an offset fills offsets for this flow; None if no record lies there."""
     ours, is_own = producer_of(flow.flow).producer_id, None
     for content, header in read_batches(target, work.target, ends.target_start, min(ends.target_end, begins_at)):
-        if header.producer_id != ours:
-            return False
-        first = next(iter(records(content)), None)
-        if first is None or first.value is not None or first.key not in (None, RESERVED_KEY):
+        if header.producer_id != ours or not are_fillers(content, header):
             return False
         is_own = True
     return is_own
@@ -404,33 +424,33 @@ def _own_until(
     # Behind that there are markers alone. Where the source has nothing to be copied, an aborted transaction perhaps,
     # both have the same up to there, whoever has written them.
     begins_at, stable = max(until, ends.source_start), min(end, ends.source_end)
-    if stable > until and next(_originals(work, begins_at, stable, flow, source), None) is None:
-        until = stable
+    if stable > until:
+        batches = read_batches(source, work.source, begins_at, stable, read_committed=flow.read_committed)
+        if next(_originals(work, batches, begins_at, stable), None) is None:
+            until = stable
     return until
 
 
 def _foreign_write(
     work: PartitionWork,
-    ends: Ends,
     start: int,
     runs: Sequence[Run],
     end: int,
-    flow: FlowWork,
-    source: Channel,
+    originals: Iterator[Record],
     target: Channel,
     *,
     is_compacted: bool,
 ) -> str | None:
     """Return what tells that somebody else wrote into the copy from ``start`` on, before ``end``; None if nothing does.
 
-    Where ``runs`` say that it has the source's records these are compared: a marker that came twice takes the place of
-    one, too. Of what was parked there is no run.
+    Where ``runs`` say that it has the source's records these, ``originals``, are compared: a marker that came twice
+    takes the place of one, too. Of what was parked there is no run.
     """
-    ours = producer_of(flow.flow).producer_id
+    ours = producer_of(work.flow).producer_id
     foreign: list[Header] = []
 
     def copied() -> Iterator[Record]:
-        for content, header in read_batches(target, work.target, max(start, ends.target_start), end):
+        for content, header in read_batches(target, work.target, start, end):
             if header.producer_id != ours and not work.is_original:
                 foreign.append(header)
                 return
@@ -438,9 +458,7 @@ def _foreign_write(
 
     copies = copied()
     at = next(copies, None)
-    # What retention, or somebody, has removed from the beginning of the copy is not there to be compared.
-    begins_at = max(start, ends.source_start, ends.target_start)
-    for original in _originals(work, begins_at, end, flow, source) if not work.left_out else ():
+    for original in originals:
         while at is not None and at.offset < original.offset:
             at = next(copies, None)
         if foreign:
@@ -461,8 +479,8 @@ def _foreign_write(
     return f"somebody else has written at offset {first.base_offset} (producer id {first.producer_id})"
 
 
-def _originals(work: PartitionWork, start: int, end: int, flow: FlowWork, source: Channel) -> Iterator[Record]:
-    """Yield what is copied of the source from ``start`` up to, not including, ``end``."""
-    for content, header in read_batches(source, work.source, start, end, read_committed=flow.read_committed):
+def _originals(work: PartitionWork, batches: Iterator[Batch], start: int, end: int) -> Iterator[Record]:
+    """Yield what is copied of the source's ``batches`` from ``start`` up to, not including, ``end``."""
+    for content, header in batches:
         if header.next_offset > start:
             yield from change(work, [each for each in records(content) if start <= each.offset < end]).records

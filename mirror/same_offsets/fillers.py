@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mirror.kafka import batch, compression
-from mirror.kafka.batch import Producer
+from mirror.kafka.batch import Header, Producer
 
 RESERVED_KEY = b"\0mirror.offsets"
 """The key of all tombstones: the cleaner keeps one of them at most."""
+
+_KEYS = (None, RESERVED_KEY)
 
 PADDING_BYTES, TOMBSTONE_BYTES = 0.66, 0.4
 """What one filler takes in a full batch, compressed."""
@@ -22,6 +24,20 @@ def padding(count: int, producer: Producer, sequence: int, timestamp: int) -> me
 def tombstones(count: int, producer: Producer, sequence: int, timestamp: int) -> memoryview:
     """Return a batch of ``count`` records of the reserved key, without value."""
     return _batch(count, RESERVED_KEY, producer, sequence, timestamp)
+
+
+def are_fillers(content: memoryview, header: Header) -> bool:
+    """Tell whether all records of a batch are such, or what the cleaner has left of them.
+
+    Raises
+    ------
+    CorruptBatch
+        if it cannot be decoded.
+    """
+    data = batch.decompressed(content)
+    return any(data == _empty(header.record_count, key) for key in _KEYS) or all(
+        each.value is None and each.key in _KEYS and not each.headers for each in batch.records(content)
+    )
 
 
 def _batch(count: int, key: bytes | None, producer: Producer, sequence: int, timestamp: int) -> memoryview:

@@ -159,7 +159,6 @@ def behind_removed_records() -> SameOffsetsLane:
 
 def behind_a_record_left_out() -> SameOffsetsLane:
     """Return a lane that may leave records out (``errors.tolerance = all``), and has left out the first."""
-
     lane = lane_at(10, transform=own("fail_on_poison", skips_errors=True))
     take(lane, dense([record(10, b"poison"), record(11, b"poison"), record(12), record(13)]))
     return lane

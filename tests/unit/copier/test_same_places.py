@@ -12,10 +12,12 @@ from mirror.copier import same_places
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.placing import LogHistory
 from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused
+from mirror.copier.tail_match import Batch
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.channel import Channel
 from mirror.model.flow import Flow
+from mirror.model.gap import Gap
 from mirror.model.leader_epochs import EpochEnd, find_divergence
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
@@ -26,7 +28,7 @@ from tests.unit.copier.builders import as_logged
 
 FLOW, ORDERS = Flow("west", "east"), TopicPartition("orders", 0)
 OURS, THEIRS = producer_of(FLOW).producer_id, 7
-Batch = tuple[int, int, int]
+Stretch = tuple[int, int, int]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ Batch = tuple[int, int, int]
     ],
 )
 def test_what_others_have_written_behind_the_position_is_theirs_also_a_marker_at_the_end(
-    batches: Sequence[Batch], until: int, monkeypatch: pytest.MonkeyPatch
+    batches: Sequence[Stretch], until: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = max((each[1] for each in batches), default=10) + (until in (10, 12) and not batches[1:])
 
@@ -116,9 +118,68 @@ def test_of_leaders_that_are_not_on_record_what_was_compared_tells_nothing(monke
     assert kept.handover.position.epochs == on_record.epochs
 
 
-def lies_at(offset: int, producer: int, value: bytes) -> tuple[memoryview, batch.Header]:
+def lies_at(offset: int, producer: int, value: bytes, leader_epoch: int = 0) -> Batch:
     """Return a batch of one record as it lies in a log."""
-    return as_logged(batch.encode([batch.Record(0, 0, None, value, (), -1)], 0, batch.Producer(producer, 0), 0), offset)
+    content, header = as_logged(
+        batch.encode([batch.Record(0, 0, None, value, (), -1)], 0, batch.Producer(producer, 0), 0), offset
+    )
+    return content, header._replace(leader_epoch=leader_epoch)
+
+
+@pytest.mark.parametrize("markers", [0, 1])
+def test_under_which_leaders_was_written_what_is_compared_is_on_record_from_then_on(
+    markers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With none on record the source could have been truncated, and written again, without being found out."""
+
+    def read(channel: Channel, _: TopicPartition, start: int, end: int, **__: object) -> Iterator[Batch]:
+        for offset in range(start, end - markers):
+            is_source = str(channel) == "source"
+            yield lies_at(offset, THEIRS if is_source else OURS, b"%d" % offset, 3 + (offset > 6) if is_source else 0)
+
+    monkeypatch.setattr(same_places, "read_batches", read)
+    on_record = Position(5, 5, 0, True, 0, "here", "there", epochs=(EpochEnd(3, 5),), same_offsets=True)
+    work = PartitionWork(FLOW, ORDERS, TopicPartition("west.orders", 0), "here", None, target_id="there")
+    source = {3: EpochEnd(3, 7), 4: EpochEnd(4, 9 - markers), 5: EpochEnd(5, 9)}
+    history = SimpleNamespace(divergence=lambda _, at: find_divergence(at.epochs, at.upstream, source.get))
+    place = gone_on(work, Handover(on_record, (Run(0, 0, 5),), clean=True), Ends(0, 9, 0, 9, 9, 9), history)
+    assert isinstance(place, Ready)
+    # Who wrote the marker that is last is not known, and the log of the leader before it ends there.
+    assert place.handover.position.epochs == (() if markers else (EpochEnd(3, 7), EpochEnd(4, 9)))
+
+
+@pytest.mark.parametrize(("starts_at", "is_followed"), [(5, False), (6, True), (9, True), (12, True)])
+def test_what_the_source_has_removed_of_what_came_from_the_copy_is_no_gap(
+    starts_at: int, is_followed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy is the original of it: it was reported as missing on the flow that leads home."""
+    log_of(monkeypatch)
+    on_record = Position(5, 5, 0, True, 0, "here", "there", same_offsets=True)
+    gap = Gap(ORDERS, 1, 2, "removed", 1).record()
+    handover = Handover(on_record, (Run(0, 0, 5),), clean=True, unwritten=(gap,))
+    back = Position(10, 10, 0, True, 0, "there", "here", same_offsets=True)
+    work = PartitionWork(FLOW, ORDERS, ORDERS, "here", handover, target_id="there", is_two_way=True, copied_back=back)
+    place = gone_on(work, handover, Ends(starts_at, 12, 0, 10, 10, 12))
+    assert isinstance(place, Ready)
+    assert (place.handover.position.read_from, "is gone on with at offset 10" in place.note) == (10, is_followed)
+    assert place.records[0] == gap
+
+
+def test_a_gap_that_was_found_and_not_recorded_is_on_record_when_a_copy_is_made_anew() -> None:
+    """The topic of the copy was deleted before the next commit."""
+    gap = Gap(ORDERS, 1, 2, "removed", 1).record()
+    on_record = Position(5, 5, 0, True, 0, "here", "before", same_offsets=True)
+    handover = Handover(on_record, (), clean=True, unwritten=(gap,))
+    work = PartitionWork(FLOW, ORDERS, TopicPartition("west.orders", 0), "here", handover, target_id="there")
+    place = same_places._begun(
+        cast(FlowWork, SimpleNamespace(flow=FLOW, from_latest=False)),
+        work,
+        Ends(0, 5, 0, 0, 0, 5),
+        AppendPoint(0, 0, is_compacted=False),
+        cast(LogHistory, None),
+    )
+    assert isinstance(place, Ready)
+    assert place.records[0] == gap
 
 
 @pytest.mark.parametrize("copy_begins", [0, 6, 7, 9, 10])
@@ -192,10 +253,10 @@ def begins_at(place: Place) -> int:
 def log_of(monkeypatch: pytest.MonkeyPatch, *batches: tuple[int, bytes | None, bytes | None]) -> None:
     """Have the copy begin with these batches, of a producer and of a record with a key and a value."""
 
-    def read(*_: object, **__: object) -> Iterator[tuple[memoryview, Any]]:
+    def read(*_: object, **__: object) -> Iterator[Batch]:
         for producer, key, value in batches:
-            header = SimpleNamespace(producer_id=producer, base_offset=0, next_offset=1)
-            yield batch.encode([batch.Record(0, 0, key, value, (), -1)], 0), header
+            one = batch.Record(0, 0, key, value, (), -1)
+            yield as_logged(batch.encode([one], 0, batch.Producer(producer, 0), 0), 0)
 
     monkeypatch.setattr(same_places, "read_batches", read)
 
