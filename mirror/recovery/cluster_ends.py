@@ -251,7 +251,7 @@ class ClusterEnds:
         back = Flow(self.flow.target, self.flow.source)
         return {producer_of(back).producer_id, *self._state_of(back).writers}
 
-    def written_into_copies(self) -> Mapping[TopicPartition, tuple[int, int]]:
+    def not_copied_back(self) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         back = self.settings.back_of(self.flow)
         behind = {
@@ -262,28 +262,45 @@ class ClusterEnds:
         with closing(self._target()) as channel:
             left = [each for each in behind if back is None or not back.replicates(each.topic)]
             ends = channel.offsets(set(left) - channel.absent(left), LATEST, View.WRITTEN)
-            return {**self._written_behind(channel, behind, ends), **self._written_beside(channel, back)}
+            return {
+                **self._written_behind(channel, behind, ends),
+                **self._written_beside(channel, back),
+                **self._written_before(channel, back),
+            }
 
     def _written_beside(self, channel: Channel, back: FlowSettings | None) -> Mapping[TopicPartition, tuple[int, int]]:
         """Return what was written since the cut to topics of the old names, of which the flow back copies none.
 
         Under other names than the copies' the applications go on with these on the target.
         """
-        state = self._state()
-        if state.pauses.cut is None:
-            return {}
         beside = [
             each
-            for each in state.positions
+            for each in self._state().positions
             if self._selects(each.topic)
             and self.copy_of(each.topic) != each.topic
             and not (back is not None and back.replicates(each.topic))
         ]
-        there = sorted(set(beside) - channel.absent(beside))
-        begins = channel.find_offsets(there, state.pauses.cut.at_ms)
-        ends = channel.offsets(there, LATEST, View.WRITTEN)
-        reached = {each: at for each, at in begins.items() if at >= 0}
-        return self._written_behind(channel, reached, {each: ends[each] for each in reached})
+        reached = self._ended_at_the_cut(channel, beside)
+        return self._written_behind(channel, reached, channel.offsets(reached, LATEST, View.WRITTEN))
+
+    def _written_before(self, channel: Channel, back: FlowSettings | None) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return what was written since the cut, before the flow back began there (`auto.offset.reset = latest`)."""
+        if back is None:
+            return {}
+        positions = self._state_of(back.flow).positions
+        begun = {each: at.origin for each, at in positions.items() if not at.complete and back.replicates(each.topic)}
+        reached = self._ended_at_the_cut(channel, begun)
+        return self._written_behind(channel, reached, {each: begun[each] for each in reached})
+
+    def _ended_at_the_cut(
+        self, channel: Channel, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        """Return where logs of the target ended when the flow was cut; of those that something was written to since."""
+        cut = self._state().pauses.cut
+        if cut is None:
+            return {}
+        found = channel.offsets(set(partitions) - channel.absent(partitions), cut.at_ms)
+        return {each: at for each, at in found.items() if at >= 0}
 
     def _written_behind(
         self, channel: Channel, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]

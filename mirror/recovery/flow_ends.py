@@ -190,10 +190,11 @@ class FlowEnds(Protocol):
         """
         ...
 
-    def written_into_copies(self) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Return where others have written records into the copies, behind what is on record as copied.
+    def not_copied_back(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return where others have written records to the target since the flow was cut that nobody copies back.
 
-        None of those that the flow back copies, and none that another flow of the file has copied there.
+        Into copies, behind what is on record as copied; to the old names, where the flow back does not select them;
+        and before that flow began there. None that another flow of the file has copied there.
         """
         ...
 

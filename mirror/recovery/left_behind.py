@@ -1,8 +1,9 @@
-"""What others have written into the copies of a flow that was failed over: it is on the standby, and nobody copies it.
+"""What others have written to the standby of a flow that was failed over, and nobody copies back.
 
 Applications that were moved write to topics of their own there, or under the old names where those are copied back.
-One that writes into a copy instead has its records in a topic that the flow back leaves out: behind a failback whoever
-reads on the old cluster never sees them.
+One that writes into a copy instead, to an old name that the flow back does not select, or before that flow began with
+``auto.offset.reset = latest``, has its records where the flow back leaves them out: behind a failback whoever reads on
+the old cluster never sees them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def left_behind_refusal(forward: FlowEnds, *, is_accepted: bool) -> str | None:
     KafkaProblem
         if the target does not answer.
     """
-    found = {} if is_accepted else forward.written_into_copies()
+    found = {} if is_accepted else forward.not_copied_back()
     return _refused(forward, found) if found else None
 
 
@@ -37,9 +38,9 @@ def left_behind_step(move: Move, forward: FlowEnds, *, is_accepted: bool) -> Ste
     target = forward.flow.target
 
     def act(_: Known) -> Result:
-        found = forward.written_into_copies()
+        found = forward.not_copied_back()
         if not found:
-            message = f"nobody but {forward.flow} has written into its copies on {target} since that was cut"
+            message = f"all that others have written to {target} since {forward.flow} was cut is copied back"
             return Result(Verdict.PASS, message)
         if not is_accepted:
             return Result(Verdict.FAIL, _refused(forward, found))
@@ -52,14 +53,15 @@ def left_behind_step(move: Move, forward: FlowEnds, *, is_accepted: bool) -> Ste
             Verdict.PASS, f"{stay}, and nobody copies them; saved in {saved.directory}", {"files": saved.rows()}
         )
 
-    doing = f"look for what others than {forward.flow} have written into its copies on {target}: nobody copies it back"
+    doing = f"look for what was written to {target} since {forward.flow} was cut, and is not copied back"
     return Step(LEFT_BEHIND, doing, act)
 
 
 def _refused(forward: FlowEnds, found: Mapping[TopicPartition, tuple[int, int]]) -> str:
     flow = forward.flow
     return (
-        f"others than {flow} have written into its copies on {flow.target} since it was cut, and nobody copies that "
-        f"back: {named(stretches_named(found))}. Have whoever wrote it produce it to a topic that is copied back; "
-        "with --leave-behind it is saved in the run's directory, and stays there"
+        f"others than {flow} have written to {flow.target} since it was cut, and nobody copies that back: "
+        f"{named(stretches_named(found))}; these are copies of {flow}, topics that the flow back does not select, or "
+        "what it left out when it began (auto.offset.reset = latest). Have whoever wrote it produce it to a topic that "
+        "is copied back; with --leave-behind it is saved in the run's directory, and stays there"
     )

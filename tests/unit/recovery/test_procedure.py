@@ -855,16 +855,16 @@ def test_what_others_have_written_into_a_copy_keeps_a_failback_from_beginning_by
     """Nobody copies it home: whoever reads there would never see it."""
     world = World()
     performed(world, tmp_path / "there")
-    world.written_into_copies[WEST] = INTO_COPY
+    world.not_copied_back[WEST] = INTO_COPY
     refusal = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow)).refusal or ""
-    assert "others than east->west have written into its copies on west" in refusal
+    assert "others than east->west have written to west since it was cut" in refusal
     assert "east.orders-0 from 10 to 11" in refusal
 
 
 def test_what_others_write_into_a_copy_while_a_failback_is_under_way_takes_it_back(tmp_path: Path) -> None:
     world = World()
     performed(world, tmp_path / "there")
-    world.written_into_copies[WEST] = INTO_COPY
+    world.not_copied_back[WEST] = INTO_COPY
     results = performed(world, tmp_path / "home", homeward)
     (failed,) = (each for each in results if each.result.verdict is Verdict.FAIL)
     assert (failed.name, world.at_work, [each.phase for each in world.record.values()]) == (
@@ -876,7 +876,7 @@ def test_what_others_write_into_a_copy_while_a_failback_is_under_way_takes_it_ba
 def test_what_others_have_written_into_a_copy_is_saved_where_it_may_stay(tmp_path: Path) -> None:
     world = World()
     performed(world, tmp_path / "there")
-    world.written_into_copies[WEST] = INTO_COPY
+    world.not_copied_back[WEST] = INTO_COPY
     plan = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow), leaves_behind=True)
     assert plan.refusal is None
 

@@ -77,7 +77,7 @@ class World:
     resting: dict[str, str] = field(default_factory=dict)
     is_copied_back: bool = False
     # What others than the flow have written into the copies of a flow, by its target.
-    written_into_copies: dict[str, dict[TopicPartition, tuple[int, int]]] = field(default_factory=dict)
+    not_copied_back: dict[str, dict[TopicPartition, tuple[int, int]]] = field(default_factory=dict)
     shows_writes: bool = True
     stubborn: set[str] = field(default_factory=set)
     done: list[str] = field(default_factory=list)
@@ -188,9 +188,9 @@ class StandInEnds:
         self.world.call("save")
         return saved
 
-    def written_into_copies(self) -> Mapping[TopicPartition, tuple[int, int]]:
+    def not_copied_back(self) -> Mapping[TopicPartition, tuple[int, int]]:
         self.world.call()
-        return self.world.written_into_copies.get(self.flow.target, {})
+        return self.world.not_copied_back.get(self.flow.target, {})
 
     def close_topics(self, topics: Collection[OldTopic]) -> None:
         self.world.is_closed = True
