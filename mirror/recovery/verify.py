@@ -8,7 +8,6 @@ Invariants:
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -26,8 +25,6 @@ from mirror.engine.mirrors import Mirrors
 from mirror.kafka.answers import Found
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.log import LogReader
-from mirror.kafka.problems import BrokerRefused
 from mirror.model.absences import absences
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
@@ -40,9 +37,8 @@ from mirror.proof.left_out import LeftOut
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found as FoundOutside
 from mirror.proof.outside import Outside, Seen, late_of, look_outside
-from mirror.proof.pairs import Compaction, Mark, PartitionPair
-from mirror.proof.raw_batches import mark_of
-from mirror.proof.verified_ranges import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
+from mirror.proof.pairs import Compaction, PartitionPair
+from mirror.proof.verified_ranges import Logs, Memory, updated
 from mirror.recovery.parked_records import parked_contents
 from mirror.recovery.shared_copies import mirrored_by_other_flows, shared_copies
 from mirror.recovery.uncompared import (
@@ -56,12 +52,15 @@ from mirror.recovery.uncompared import (
     uncopied,
     undecided,
 )
+from mirror.recovery.verify_memory import clusters_of, recalled_from, with_memory
 from mirror.same_offsets.fillers import RESERVED_KEY
 from mirror.spark import spark_session
 from mirror.waiting import WaitTimeout, wait_until
 
 # An engine records what it has copied once a second, and passes by what others have written within some seconds.
 _RECORD_SECONDS = 20.0
+# So often logs may lose their beginning while they are read before it is reported that they were not compared.
+_LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +130,28 @@ def verify_flow(
     KafkaProblem
         if a cluster does not answer.
     """
-    recalled = None if remember is None else _recalled(remember, settings)
+    recalled = None if remember is None else recalled_from(remember, settings)
     plan = plan_pairs(settings, clusters, flows, recalled, others_write=others_write)
-    if recalled is not None and recalled.entries and _ends(recalled) != _ends(plan.memory):
+    if recalled is not None and recalled.entries and clusters_of(recalled) != clusters_of(plan.memory):
         raise ConfigError(
             remember,
             None,
             None,
-            f"it tells of {settings.flow} between two other clusters ({' and '.join(_ends(recalled))}; "
-            f"now {' and '.join(_ends(plan.memory))}): remember in another file, or delete this one",
+            f"it tells of {settings.flow} between two other clusters ({' and '.join(clusters_of(recalled))}; "
+            f"now {' and '.join(clusters_of(plan.memory))}): remember in another file, or delete this one",
         )
     if not plan.pairs:
         return Equivalence((), left_out=tuple(plan.left_out), nothing=plan.nothing)
     spark = spark_session("verify")
-    with tempfile.TemporaryDirectory(prefix="mirror-verify-") as directory:
-        found = verify(spark, plan.pairs, Path(directory), watch)
+
+    def plan_anew(memory: Memory) -> Plan:
+        return plan_pairs(settings, clusters, flows, memory, others_write=others_write)
+
+    def compare(pairs: Sequence[PartitionPair]) -> Equivalence:
+        with tempfile.TemporaryDirectory(prefix="mirror-verify-") as directory:
+            return verify(spark, pairs, Path(directory), watch)
+
+    plan, found = _compared(plan, compare, plan_anew)
     if remember is not None:
         memory = updated(plan.memory, plan.logs, zip(plan.pairs, found.partitions, strict=True))
         write_atomically(remember, memory.as_text())
@@ -165,6 +171,31 @@ def verify_flow(
         partitions.append(partition)
         left_out += more
     return replace(found, partitions=tuple(partitions), left_out=tuple(left_out), uncopied=plan.uncopied)
+
+
+def _compared(
+    plan: Plan,
+    compare: Callable[[Sequence[PartitionPair]], Equivalence],
+    plan_anew: Callable[[Memory], Plan],
+    looks: int = _LOOKS,
+) -> tuple[Plan, Equivalence]:
+    """Compare what is planned; return the plan that was carried out, and what was found.
+
+    Where a log began later before it was read, by retention perhaps, that is planned anew, from where it begins now;
+    of the others nothing is read again.
+    """
+    found = compare(plan.pairs)
+    results = list(zip(plan.pairs, found.partitions, strict=True))
+    unread = {pair.source.partition: pair for pair, result in results if result.problem is not None}
+    if unread and looks > 1:
+        anew = plan_anew(updated(plan.memory, plan.logs, results))
+        if any(_begins_later(pair, unread.get(pair.source.partition)) for pair in anew.pairs):
+            return _compared(anew, compare, plan_anew, looks - 1)
+    return plan, found
+
+
+def _begins_later(pair: PartitionPair, before: PartitionPair | None) -> bool:
+    return before is not None and (pair.source.start > before.source.start or pair.target.start > before.target.start)
 
 
 def _once_recorded(
@@ -233,34 +264,6 @@ def _once_recorded(
         for pair, found in zip(plan.pairs, seen, strict=True)
         for source in (pair.source.partition,)
     ]
-
-
-def _ends(memory: Memory) -> tuple[str, str]:
-    return memory.source_id, memory.target_id
-
-
-def _recalled(path: Path, settings: FlowSettings) -> Memory:
-    """Return what a file remembers of a flow; nothing if there is none yet.
-
-    Raises
-    ------
-    ConfigError
-        if it is not what an earlier run has written, or of another flow, or could not be written.
-    """
-    advice = "remember in another file, or delete this one"
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise ConfigError(path, None, None, f"{path.parent} is no folder that can be written to: name another file")
-    try:
-        memory = parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return Memory(str(settings.flow), "", "", {})
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ConfigError(path, None, None, f"it cannot be read ({problem}): {advice}") from problem
-    except NotRemembered as problem:
-        raise ConfigError(path, None, None, f"it is not what mirror verify remembers; {problem}: {advice}") from problem
-    if memory.flow != str(settings.flow):
-        raise ConfigError(path, None, None, f"it tells of the flow {memory.flow}, not of {settings.flow}: {advice}")
-    return memory
 
 
 def plan_pairs(
@@ -397,7 +400,7 @@ def plan_pairs(
                 translated = offset_map.translate(begin.upstream)
                 is_cut = isinstance(translated, Exact) and translated.downstream < begin.downstream
                 lost = is_cut or (offset_map.is_pruned and first is not None and first.upstream > begin.upstream)
-                pair = _with_memory(pair, entry, logs[partition], (source, target), lost=lost)
+                pair = with_memory(pair, entry, logs[partition], (source, target), lost=lost)
             pairs.append(pair)
             end = max(pair.target.end, copy_starts[copy])
             behind = end, max(looked_to[copy], end)
@@ -460,39 +463,6 @@ def _never_copied(settings: FlowSettings, source: Channel, partitions: Sequence[
         for each in partitions
         if starts[each] < ends[each]
     ]
-
-
-def _with_memory(
-    pair: PartitionPair, entry: Entry, logs: Logs, channels: tuple[Channel, Channel], *, lost: bool
-) -> PartitionPair:
-    """Return the pair with what is remembered of it, or with the reason why all of it is compared anew.
-
-    ``lost`` says that the target has nothing any more of the first records that are to be compared.
-
-    Raises
-    ------
-    ConnectionFailed, LeaderUnknown
-        if it cannot be known whether the logs are still those that were compared.
-    """
-    why = misfit(entry, logs, pair, lost=lost)
-    if why is None:
-        source, target = channels
-        marks = (source, pair.source.partition, entry.last), (target, pair.target.partition, entry.remote_last)
-        gone = [channel.alias for channel, partition, mark in marks if not _stands(channel, partition, mark)]
-        if not gone:
-            return replace(pair, remembered=entry.remembered(pair))
-        why = f"the last batch that was compared is not there any more on {' and '.join(gone)}"
-    return replace(pair, notes=(*pair.notes, f"all of it was compared anew: {why}"))
-
-
-def _stands(channel: Channel, partition: TopicPartition, mark: Mark) -> bool:
-    """Whether a log still has a batch."""
-    try:
-        found = LogReader(channel, partition, mark.base_offset).fetch(wait_ms=0, most_bytes=1)
-    except BrokerRefused:
-        # Truncated, removed, or damaged: who reads all of it anew finds out.
-        return False
-    return bool(found) and mark_of(found[0][1]) == mark
 
 
 @dataclass(frozen=True, slots=True)

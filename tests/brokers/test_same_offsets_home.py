@@ -217,7 +217,7 @@ def test_a_group_that_has_read_the_stranded_tail_passes_nothing_of_the_topic_tha
     mirror("failover", str(pair.file), "--mode", "cut-off", *options, timeout_seconds=400)
     assert committed(pair.away, group, orders) == 10
     write(pair.away, orders, range(10, 15))
-    pair.file.write_text(f"{pair.file.read_text()}{pair.back}.consumer.auto.offset.reset = latest\n")
+    pair.settings += f"{pair.back}.consumer.auto.offset.reset = latest\n"
     with pair.engine():
         pair.await_reason(pair.back, "with records that")
         done = mirror("failback", str(pair.file), *options, "--make-anew", timeout_seconds=400)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from pyspark.sql import SparkSession
 
 from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
@@ -29,10 +30,13 @@ from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import state_topic
 from mirror.model.verdict import Verdict
+from mirror.proof.comparison import Equivalence
+from mirror.proof.pairs import PartitionPair
+from mirror.recovery import verify as verifying
 from mirror.recovery.verify import verify_flow
 from mirror.waiting import wait_until
 from tests.brokers.command import in_process, mirror
-from tests.brokers.copying import Copying, can_tell, ends_of, log_of, write
+from tests.brokers.copying import Copying, can_tell, delete_records, ends_of, log_of, write
 from tests.brokers.engines import Engines
 from tests.brokers.java_copies import Java
 from tests.flows import flow_work
@@ -464,6 +468,30 @@ def test_a_copy_that_was_cut_lacks_its_end_at_once(file: Path, copying: Copying,
     found = verify_flow(settings, load(file).clusters)
     assert [(each.verdict, each.missing, each.problem) for each in found.partitions] == [(Verdict.FAIL, 5, None)] * 2
     assert "the copy ends at 0" in found.partitions[0].compared.notes[0]
+
+
+def test_what_retention_removes_of_the_source_while_it_is_compared_leaves_the_rest_to_be_compared(
+    file: Path, copying: Copying, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failback was taken back for it: of a log that was not read to the end nothing is known to be equal."""
+    one, other = copying.pairs
+    for partition in (one, other):
+        write(copying.flow.source_client, partition, range(20))
+    copying.until_caught_up()
+    compare, compared = verifying.verify, []
+
+    def removing_before(spark: SparkSession, pairs: Sequence[PartitionPair], *how: Any) -> Equivalence:
+        if not compared:
+            delete_records(copying.flow.source_client, one, 5)
+        compared.append([(pair.source.start, pair.remembered is not None) for pair in pairs])
+        return compare(spark, pairs, *how)
+
+    monkeypatch.setattr(verifying, "verify", removing_before)
+    small_spark(tmp_path)
+    (settings,) = load(file).enabled_flows
+    found = verify_flow(settings, load(file).clusters)
+    assert [(each.verdict, each.records) for each in found.partitions] == [(Verdict.PASS, 15), (Verdict.PASS, 20)]
+    assert compared == [[(0, False), (0, False)], [(5, False), (0, True)]]
 
 
 def test_what_java_mirror_maker_copied_is_compared_too(file: Path, copying: Copying, tmp_path: Path) -> None:

@@ -22,12 +22,12 @@ from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import chunk_record, transactional_id_record
 from mirror.model.verdict import Verdict
-from mirror.proof.comparison import Equivalence
+from mirror.proof.comparison import Equivalence, PartitionEquivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import Mark, PartitionPair
 from mirror.proof.verified_ranges import Entry, Logs, Memory, parse
-from mirror.recovery import verify
+from mirror.recovery import verify, verify_memory
 from tests.unit.config.files import flows_of
 
 FLOW = flows_of("A->B")[0]
@@ -39,12 +39,12 @@ def test_whether_an_engine_runs_is_told_by_what_was_read_before_the_comparison(
 ) -> None:
     """A comparison takes minutes, in which the report that was read grows old: the plan keeps it."""
     plan = SimpleNamespace(
-        pairs=["pair"], outside=["outside"], left_out=[], uncopied={}, state=FlowState(), is_running=runs
+        pairs=[PAIR], outside=["outside"], left_out=[], uncopied={}, state=FlowState(), is_running=runs
     )
     judged: list[tuple[bool, str]] = []
 
     def compare(*_: object) -> Equivalence:
-        return Equivalence(("compared",))  # type: ignore[arg-type]
+        return Equivalence((EQUAL,))
 
     def judge(_: object, __: object, ___: object, what: tuple[Any, Any, str], *_____: object, is_running: bool) -> Any:
         judged.append((is_running, what[2]))
@@ -100,6 +100,7 @@ def test_a_copy_in_transactions_is_looked_at_up_to_the_first_that_is_open(
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 PAIR = PartitionPair(LogRange("A", {}, ORDERS, 0, 10), LogRange("B", {}, COPY, 0, 11), writers=frozenset({7}))
+EQUAL, UNREAD = (cast(PartitionEquivalence, SimpleNamespace(problem=each)) for each in (None, "out of range"))
 PLACE = Outside(PAIR.target, (0, 0), (11, 20), PAIR.writers)
 
 
@@ -190,7 +191,7 @@ class Compared:
         self.updated: list[tuple[object, ...]] = []
         monkeypatch.setattr(verify, "plan_pairs", lambda *_, **__: plan)
         monkeypatch.setattr(verify, "spark_session", self.session)
-        monkeypatch.setattr(verify, "verify", lambda *_: Equivalence(("compared",)))  # type: ignore[arg-type]
+        monkeypatch.setattr(verify, "verify", lambda *_: Equivalence((EQUAL,)))
         monkeypatch.setattr(verify, "look_outside", lambda *_: ["seen"])
         monkeypatch.setattr(verify, "judged", lambda *_, **__: ("partition", ["left out too"]))
         monkeypatch.setattr(verify, "updated", self.update)
@@ -204,9 +205,9 @@ class Compared:
         return memory
 
 
-def planned(memory: Memory, pairs: tuple[str, ...] = ("pair",)) -> SimpleNamespace:
+def planned(memory: Memory, pairs: Sequence[PartitionPair] | None = None) -> SimpleNamespace:
     return SimpleNamespace(
-        pairs=list(pairs),
+        pairs=[PAIR] if pairs is None else list(pairs),
         outside=["outside"],
         left_out=["left out"],
         uncopied={},
@@ -238,7 +239,7 @@ def test_what_was_compared_is_remembered_once_it_is(monkeypatch: pytest.MonkeyPa
     compared = Compared(monkeypatch, planned(KNOWN))
     found = verify.verify_flow(FLOW, {}, remember=remember)
     assert (found.partitions, found.left_out) == (("partition",), ("left out", "left out too"))
-    assert compared.updated == [(KNOWN, "logs", [("pair", "compared")])]
+    assert compared.updated == [(KNOWN, "logs", [(PAIR, EQUAL)])]
     assert parse(remember.read_text()) == KNOWN
 
 
@@ -250,9 +251,47 @@ def test_nothing_is_remembered_that_nobody_wants_to_be(monkeypatch: pytest.Monke
 
 
 def test_each_pair_has_its_comparison(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    Compared(monkeypatch, planned(KNOWN, ("one", "another")))
+    Compared(monkeypatch, planned(KNOWN, (PAIR, PAIR)))
     with pytest.raises(ValueError, match="shorter"):
         verify.verify_flow(FLOW, {}, remember=tmp_path / "memory.json")
+
+
+@pytest.mark.parametrize(
+    ("starts", "looks"),
+    [
+        # What was not read is there still, whatever kept it from being read.
+        ([(0, 0)], 1),
+        ([(5, 0), (5, 0)], 2),
+        ([(0, 5), (0, 5)], 2),
+        # Retention may be faster: then it is reported.
+        ([(5, 0), (6, 0), (7, 0)], 3),
+    ],
+)
+def test_what_was_removed_before_it_was_read_is_planned_anew_from_where_the_logs_begin_then(
+    starts: Sequence[tuple[int, int]], looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found equal is remembered, so that it is not read again."""
+    plans = iter(
+        planned(KNOWN, [replace(PAIR, source=replace(PAIR.source, start=one), target=replace(PAIR.target, start=two))])
+        for one, two in starts
+    )
+    compared: list[PartitionPair] = []
+
+    def compare(pairs: Sequence[PartitionPair]) -> Equivalence:
+        compared.extend(pairs)
+        return Equivalence((UNREAD,))
+
+    monkeypatch.setattr(verify, "updated", lambda memory, *_: memory)
+    remembered: list[Memory] = []
+
+    def plan_anew(memory: Memory) -> verify.Plan:
+        remembered.append(memory)
+        return cast(verify.Plan, next(plans))
+
+    plan, found = verify._compared(cast(verify.Plan, planned(KNOWN)), compare, plan_anew)
+    assert (len(compared), found.partitions) == (looks, (UNREAD,))
+    assert plan.pairs == compared[-1:]
+    assert remembered == [KNOWN] * min(looks, 2)
 
 
 def test_where_there_is_nothing_to_compare_spark_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,12 +370,12 @@ def test_what_was_compared_earlier_counts_only_where_its_last_batch_still_stands
         def fetch(self, **_: object) -> list[tuple[bytes, Mark]]:
             return [] if self._held is None else [(b"", self._held)]
 
-    monkeypatch.setattr(verify, "LogReader", Reader)
-    monkeypatch.setattr(verify, "mark_of", lambda header: header)
+    monkeypatch.setattr(verify_memory, "LogReader", Reader)
+    monkeypatch.setattr(verify_memory, "mark_of", lambda header: header)
     channels: Any = tuple(SimpleNamespace(alias=alias) for alias in "AB")
     pair = replace(PAIR, source=replace(PAIR.source, end=10), target=replace(PAIR.target, end=11))
     entry = replace(ENTRY, last=LAST, remote_last=REMOTE_LAST, foreign=0)
-    compared = verify._with_memory(pair, entry, entry.logs, channels, lost=False)
+    compared = verify_memory.with_memory(pair, entry, entry.logs, channels, lost=False)
     assert (compared.remembered is not None) == (gone is None)
     told = f"all of it was compared anew: the last batch that was compared is not there any more on {gone}"
     assert compared.notes == (() if gone is None else (told,))
