@@ -11,7 +11,9 @@ Invariants:
 (b) Nothing appends to it any more: all its partitions have stopped, in an epoch that has ended.
 (c) What is gone with it is a gap on record before it is deleted, by what its logs hold: positions on record may lie
     behind that.
-(d) The source is the cluster that it was copied from: what was copied from one that is lost is nowhere else.
+(d) The source is the cluster that it was copied from: what was copied from one that is lost is nowhere else. It may have
+    been built anew under its former id: then none of the topics that were copied is the one that it was. Where there is
+    but one, nobody can tell.
 (e) Nobody else has written to it: applications may have gone on with it while the source was down, and their records
     are nowhere else. Brokers refuse what they send from before the look at it on (``max.message.bytes = 0``); a copy
     that is kept takes records again.
@@ -100,6 +102,21 @@ def outdated_copies(
         if is_new and all(position.target_id == copy.topic_id != topic_ids.NONE for position in present):
             found.append(OutdatedCopy(topic, copy, known))
     return tuple(found)
+
+
+def may_be_rebuilt(state: FlowState, upstream: Mapping[str, Topic]) -> bool:
+    """Whether each of several topics that were copied is another one by now: the cluster may have been built anew.
+
+    One that is copied on, or was made anew, behind that has the id on record that it has now.
+    """
+    anew = {gap.source.topic for gap in state.gaps.values() if gap.kind is GapKind.RECREATED}
+    known = {
+        (source.topic, position.topic_id)
+        for source, position in state.positions.items()
+        if position.topic_id and source.topic in upstream
+    }
+    are_others = all(name in anew or topic_ids.differ(before, upstream[name].topic_id) for name, before in known)
+    return are_others and len({name for name, _ in known}) > 1
 
 
 def gaps_of(
@@ -243,6 +260,13 @@ class RecreatedTopicsTick(RecordingTick):
                 f"{each.copy.name} on {flow.target} is not deleted to be made anew: {flow.source} is cluster {now}, "
                 f"and was another one before ({before}), of which the copy may be all that is left: delete the topic "
                 "there to have it made anew"
+                for each in outdated
+            ]
+        if may_be_rebuilt(state, self._source.topics({each.topic for each in state.positions})):
+            return 0, [
+                f"{each.copy.name} on {flow.target} is not deleted to be made anew: no topic of {flow.source} that was "
+                "copied is the one that it was, so the cluster may have been built anew, and the copies may be all "
+                "that is left: delete the topic there to have it made anew"
                 for each in outdated
             ]
         known = known_topic_ids(self._source, [each.topic.name for each in outdated])

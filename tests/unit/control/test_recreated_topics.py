@@ -96,7 +96,7 @@ class World:
         self.ids = {"orders": NEW, "east.orders": COPY}
         self.told = {"orders": frozenset({NEW})}
         self.stopped = {"orders"}
-        self.partitions = {"orders": 1, "east.orders": 2, "bills": 1, "east.bills": 1}
+        self.partitions = {"orders": 1, "east.orders": 2, "bills": 1, "east.bills": 1, "stays": 1}
         # Of the copy's partitions.
         self.logs = [(4, 11), (5, 5)]
         self.deleted: list[Mapping[str, str]] = []
@@ -361,7 +361,8 @@ def test_a_copy_that_cannot_be_opened_again_is_named_and_hides_neither_a_deletio
 ) -> None:
     bills = TopicPartition("bills", 0)
     world.state.apply(*replace(AT, topic_id=OLD, target_id=ANEW, target="east.bills").record(bills))
-    world.ids |= {"bills": NEW, "east.bills": ANEW}
+    world.state.apply(*Position(1, 1, 0, True, topic_id=OLD).record(TopicPartition("stays", 0)))
+    world.ids |= {"bills": NEW, "east.bills": ANEW, "stays": OLD}
     world.told["bills"] = frozenset({NEW})
     world.stopped.add("bills")
     world.late[TopicPartition("east.bills", 0)] = "somebody else has written"
@@ -423,6 +424,28 @@ def test_what_may_be_of_another_cluster_is_kept(world: World) -> None:
     world.state.apply(*source_record("the lost east"))
     assert world.look().problems == ()
     assert (world.deleted, world.written) == ([], [])
+
+
+@pytest.mark.parametrize("other", ["same", "gone", "without an id", "another"])
+def test_where_every_topic_that_was_copied_is_another_one_the_copies_are_kept(world: World, other: str) -> None:
+    """The source was lost, and built anew under its former cluster id: the copies are all that is left of it."""
+    before = "" if other == "without an id" else OLD
+    world.state.apply(*Position(1, 1, 0, True, topic_id=before).record(TopicPartition("stays", 0)))
+    world.ids |= {} if other == "gone" else {"stays": NEW if other == "another" else OLD}
+    report = world.look()
+    if other != "another":
+        assert (report.problems, len(world.deleted)) == ((), 1)
+        return
+    (problem,) = report.problems
+    assert problem.startswith(
+        "east.orders on west is not deleted to be made anew: no topic of east that was copied is the one that it was"
+    )
+    assert (world.deleted, world.written, world.most_bytes) == ([], [], {})
+    # One that is translated goes on with the new topic, as does one whose copy somebody has deleted: that says nothing.
+    stays = TopicPartition("stays", 0)
+    world.state.apply(*Position(1, 1, 0, True, topic_id=NEW).record(stays))
+    world.state.apply(*Gap(stays, 0, 5, "created anew", 1, GapKind.RECREATED, 5, OLD).record())
+    assert (world.look().problems, world.deleted) == ((problem,), [])
 
 
 def test_nothing_is_deleted_before_all_brokers_of_the_source_know_the_new_topic(world: World) -> None:
