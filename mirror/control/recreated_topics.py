@@ -11,9 +11,9 @@ Invariants:
 (b) Nothing appends to it any more: all its partitions have stopped, in an epoch that has ended.
 (c) What is gone with it is a gap on record before it is deleted, by what its logs hold: positions on record may lie
     behind that.
-(d) The source is the cluster that it was copied from: what was copied from one that is lost is nowhere else. It may have
-    been built anew under its former id: then none of the topics that were copied is the one that it was. Where there is
-    but one, nobody can tell.
+(d) The source is the cluster that it was copied from: what was copied from one that is lost is nowhere else. It may
+    have been built anew under its former id: then none of the topics that were copied is the one that it was. Where
+    there is but one, nobody can tell.
 (e) Nobody else has written to it: applications may have gone on with it while the source was down, and their records
     are nowhere else. Brokers refuse what they send from before the look at it on (``max.message.bytes = 0``); a copy
     that is kept takes records again.

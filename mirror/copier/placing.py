@@ -19,6 +19,7 @@ from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.links import ClusterLinks
 from mirror.copier.mirrored import Mirrored, Undecided
 from mirror.copier.resume import Ends, NotYet, Partly, Place, Ready, Refused, WrittenByMm2
+from mirror.copier.stale_leaders import stale_leaders
 from mirror.copier.tail_match import Batch
 from mirror.copier.takeover import JavaWrote, watched
 from mirror.copier.truncated import truncated_at
@@ -27,6 +28,7 @@ from mirror.kafka.batch import LARGEST_SEQUENCE, CorruptBatch, Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.log import LogTail, LogWriter, read_batches
 from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.topic_ids import differ
 from mirror.model import connect_offsets
 from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import EpochEnd, find_divergence
@@ -425,6 +427,7 @@ def look_up(
     source_ends = source.ask(lambda channel: channel.find_offsets(sources, LATEST, visible))
     target_starts = target.ask(lambda channel: channel.find_offsets(targets, EARLIEST))
     source_written = source.ask(lambda channel: channel.find_offsets(sources, LATEST, View.WRITTEN))
+    stale = source.ask(lambda channel: stale_leaders(channel, _newest_epochs(partitions, channel)))
     written = target.ask(lambda channel: channel.find_offsets(targets, LATEST, View.WRITTEN))
     replicated = _replicated(target, written)
     ends: dict[TopicPartition, Ends | NotYet] = {}
@@ -438,6 +441,8 @@ def look_up(
         )
         if problem or one.target not in replicated:
             ends[one.source] = NotYet(str(problem or f"{flow.flow.target}: {one.target} has no leader"))
+        elif one.source in stale:
+            ends[one.source] = NotYet(stale[one.source])
         else:
             ends[one.source] = Ends(
                 source_starts[one.source],
@@ -448,6 +453,16 @@ def look_up(
                 source_written[one.source],
             )
     return ends
+
+
+def _newest_epochs(partitions: Sequence[PartitionWork], source: Channel) -> dict[TopicPartition, int]:
+    """Return under which leader was written what was copied last, of topics that are the ones that were copied."""
+    known = {one.source: one.handover.position for one in partitions if one.handover is not None}
+    return {
+        each: position.epochs[-1].epoch
+        for each, position in known.items()
+        if position.epochs and not differ(position.topic_id, source.topic_id(each.topic))
+    }
 
 
 def _replicated(target: ClusterLinks, written: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
