@@ -58,7 +58,7 @@ def test_a_leader_as_new_as_what_was_copied_or_of_no_known_epoch_is_asked_nothin
 
 
 def test_where_another_broker_has_heard_of_a_newer_leader_the_older_one_is_not_believed() -> None:
-    brokers = Brokers({1: {ORDERS: 4, BILLS: 4}, 2: {ORDERS: 5, BILLS: 4}})
+    brokers = Brokers({1: {ORDERS: 4, BILLS: 4}, 2: {ORDERS: 5, BILLS: 4}, 3: {ORDERS: 4, BILLS: 4}})
     assert stale(brokers, orders=5, bills=5) == {
         ORDERS: "east names a leader of orders-0 of leader epoch 4, and records of epoch 5 were copied: it may have "
         "been replaced, and not have heard of it"
