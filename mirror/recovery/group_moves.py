@@ -74,6 +74,8 @@ class MovePlan:
         where groups stand on the target that have read nothing since they were put where they are: they stay there.
     unmirrored
         groups whose state no checkpoint holds, and what to do about them.
+    idle_starts
+        where the logs begin in which those groups stand, as far as the target tells.
     """
 
     settings: FlowSettings
@@ -86,6 +88,7 @@ class MovePlan:
     unseen: tuple[str, ...] = ()
     idle_positions: Mapping[str, Mapping[TopicPartition, GroupPosition]] = field(default_factory=dict)
     unmirrored: tuple[Unmoved, ...] = ()
+    idle_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def writes(self) -> tuple[GroupDecision, ...]:
@@ -150,7 +153,9 @@ class MovePlan:
                     "before": before,
                     "after": after,
                     # Of what stays where the group was on the target nobody can say that it has not passed a record.
-                    "exact": after is not None and _is_exactly(each.translation, after),
+                    "exact": after is not None
+                    and _is_exactly(each.translation, after)
+                    and after >= self.idle_starts.get(partition, 0),
                     "action": str(decision.action) if decision else "keep" if present else "skip: no position",
                     "reason": decision.reason if decision else describe(each.translation),
                 }
@@ -245,12 +250,15 @@ def plan_moves(
     there = back if view.source_problem is not None else None
     unseen: tuple[str, ...] = ()
     idle_positions: Mapping[str, Mapping[TopicPartition, GroupPosition]] = {}
+    idle_starts: Mapping[TopicPartition, int] = {}
     idle = sorted({each.group for each in view.positions if isinstance(each.translation, NothingRead)})
     if idle or there is not None or any(each.downstream is not None for each in view.positions):
         with Cluster.connect(clusters[settings.flow.target]) as target:
             if idle:
                 idle_positions = found = target.positions_of_groups(idle)
                 lacking += [Unmoved(group, None, problem) for group, problem in found.problems.items()]
+                stand_in = {TopicPartition(each.topic, each.partition) for each in view.positions if each.group in idle}
+                idle_starts = target.offsets(stand_in, "earliest")
             if checkpoints := _checkpoints(view.positions, idle_positions):
                 decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
             if there is not None:
@@ -268,6 +276,7 @@ def plan_moves(
         unseen,
         idle_positions,
         tuple(_unmirrored(group, view, settings) for group in sorted(view.unmirrored.keys() - set(groups))),
+        idle_starts,
     )
 
 

@@ -28,9 +28,9 @@ def unsure(plan: MovePlan, ends: FlowEnds, copied: Copied, put_there: Placed | N
     flow = ends.flow
     if put_there is None:
         further = further_on_the_target(plan, flow.source, copied.placed)
-        return [*further, *raised(plan), *without_checkpoint(plan, ends, copied)]
+        return [*further, *raised(plan), *out_of_range(plan), *without_checkpoint(plan, ends, copied)]
     ahead = set_ahead(plan, flow, put_there, copied.placed)
-    return [*left_out(plan, put_there), *passing_copies(plan), *raised(plan), *ahead]
+    return [*left_out(plan, put_there), *passing_copies(plan), *raised(plan), *out_of_range(plan), *ahead]
 
 
 def further_on(plan: MovePlan) -> list[tuple[GroupDecision, GroupPosition]]:
@@ -57,6 +57,20 @@ def raised(plan: MovePlan) -> list[str]:
         f"{each.placement.written}: {target} has removed what lies between"
         for each in plan.decisions
         if each.placement.is_raised and each.action in (GroupAction.WRITE, GroupAction.KEEP)
+    ]
+
+
+def out_of_range(plan: MovePlan) -> list[str]:
+    """Return which groups have read nothing since they were put where they are, and stay before the log's start."""
+    target = plan.settings.flow.target
+    return [
+        f"group {each.group} stays at {at.position} of {partition}, and {target} has removed what lies before {start}: "
+        "it goes on where auto.offset.reset says, and latest passes all there is"
+        for each in plan.positions
+        for partition in (TopicPartition(each.topic, each.partition),)
+        if isinstance(each.translation, NothingRead)
+        and (at := plan.idle_positions.get(each.group, {}).get(partition)) is not None
+        and at.position < (start := plan.idle_starts.get(partition, 0))
     ]
 
 

@@ -103,12 +103,15 @@ def test_where_a_group_stands_that_has_read_nothing_is_told_and_it_stays_there(m
             assert list(groups) == ["billing"]
             return Found({"billing": Found({COPY: GroupPosition(7)})})
 
+        def offsets(self, partitions: Collection[TopicPartition], at: str) -> Found[TopicPartition, int]:
+            return Found({each: {"earliest": 7}[at] for each in partitions})
+
     monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(at(5, NothingRead(5, 7))))
     monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Home([]))
     plan = plan_moves(FLOW, {"B": ClusterSettings("B", {})})
     (row,) = plan.rows()
     assert (row["before"], row["after"], row["exact"], row["action"]) == (7, 7, True, "keep")
-    assert plan.writes == ()
+    assert (plan.writes, plan.idle_starts) == ((), {COPY: 7})
 
 
 @pytest.mark.parametrize(("bound", "after", "exact"), [(None, 7, True), (7, 7, True), (9, 7, True), (6, 6, False)])
@@ -123,6 +126,9 @@ def test_who_has_read_nothing_and_is_nowhere_on_the_target_any_more_is_put_where
     class Forgotten(Standby):
         def positions_of_groups(self, _: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
             return Found({"billing": Found({})}, {"stock": "not authorized"})
+
+        def offsets(self, partitions: Collection[TopicPartition], _: str) -> Found[TopicPartition, int]:
+            return Found({}, dict.fromkeys(partitions, "no leader"))
 
     target = TargetGroups(
         Found({"billing": GroupDescription("Empty", 0)}), Found({"billing": Found({})}), Found({COPY: 20})

@@ -18,6 +18,7 @@ from mirror.recovery.group_moves import MovePlan, Unmoved
 from mirror.recovery.unsure_groups import (
     further_on_the_target,
     left_out,
+    out_of_range,
     passing_copies,
     raised,
     read_on,
@@ -152,3 +153,16 @@ def test_a_group_that_was_set_back_to_where_the_flow_back_had_put_it_and_is_furt
     plan = MovePlan(THERE, (idle,), idle_positions={"audit": {COPY: GroupPosition(at_target)}})
     placed = {("audit", COPY): Placement("audit", COPY, 150, 150, 150)}
     assert bool(further_on_the_target(plan, "east", placed)) is is_named
+
+
+@pytest.mark.parametrize(("start", "is_named"), [(0, False), (7, False), (8, True)])
+def test_a_group_that_has_read_nothing_and_stays_before_the_start_of_the_log_is_named(
+    start: int, is_named: bool
+) -> None:
+    """The log has lost its beginning while the group was away: where it goes on says its own auto.offset.reset."""
+    idle = TranslatedPosition("audit", *COPY, 7, NothingRead(7, 7, 7))
+    plan = MovePlan(THERE, (idle,), idle_positions={"audit": {COPY: GroupPosition(7)}}, idle_starts={COPY: start})
+    named = f"group audit stays at 7 of east.orders-0, and west has removed what lies before {start}"
+    assert [each.partition(": ")[0] for each in out_of_range(plan)] == [named] * is_named
+    (row,) = plan.rows()
+    assert (row["after"], row["exact"]) == (7, not is_named)
