@@ -19,6 +19,7 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, NewCopying, Unique, can_tell
 from tests.brokers.engines import PARTITIONS, Engines
+from tests.brokers.same_offsets_both_ways import Pair
 from tests.flows import flow_work
 from tests.leftovers import allow_open_sockets
 from tests.worker_process import forget_all
@@ -69,6 +70,27 @@ def mortal(tmp_path: Path) -> Iterator[clusters.LabCluster]:
 def unique() -> Callable[[str], str]:
     """Make a name that no other test uses out of a word."""
     return lambda word: f"{word}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def new_pair(
+    east: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Unique, tmp_path: Path
+) -> Callable[..., Pair]:
+    """Make a topic on the first cluster of a file that has it copied both ways, to the same offsets."""
+
+    def make(partitions: int = 1, configs: dict[str, str] | None = None) -> Pair:
+        one, two = (unique(each).replace("-", "") for each in ("shop", "safe"))
+        orders = TopicPartition(unique("orders"), 0)
+        east.create_topics([NewTopic(orders.topic, partitions, 1, configs or {})])
+        return Pair(dict(settings_of("east").client), dict(settings_of("west").client), orders, (one, two), tmp_path)
+
+    return make
+
+
+@pytest.fixture
+def pair(new_pair: Callable[..., Pair]) -> Pair:
+    """Two clusters and a topic of one partition that is copied both ways, to the same offsets."""
+    return new_pair()
 
 
 @pytest.fixture

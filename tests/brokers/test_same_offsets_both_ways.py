@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import ClusterSettings
 from mirror.kafka import codes
-from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.model.partition import TopicPartition
+from mirror.kafka.cluster import Cluster
 from mirror.waiting import wait_until
 from tests.brokers.copying import leave_marker, producer_to, write
 from tests.brokers.same_offsets_both_ways import PATIENCE_SECONDS, SETTINGS, Pair
@@ -20,16 +17,6 @@ from tests.brokers.same_offsets_late import late_append
 pytestmark = pytest.mark.long
 
 _TRANSACTIONS = 400
-
-
-@pytest.fixture
-def pair(
-    east: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
-) -> Pair:
-    one, two = (unique(each).replace("-", "") for each in ("shop", "safe"))
-    orders = TopicPartition(unique("orders"), 0)
-    east.create_topics([NewTopic(orders.topic, 1, 1)])
-    return Pair(dict(settings_of("east").client), dict(settings_of("west").client), orders, (one, two), tmp_path)
 
 
 def test_no_record_goes_round_and_applications_move_there_and_back_without_anything_made_anew(pair: Pair) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
@@ -23,17 +22,11 @@ pytestmark = pytest.mark.long
 
 
 def test_after_a_failover_with_a_stranded_tail_the_old_topic_is_made_anew_with_every_record_at_its_offset(
-    east: Cluster,
-    settings_of: Callable[[str], ClusterSettings],
-    unique: Callable[[str], str],
-    tmp_path: Path,
+    pair: Pair, east: Cluster
 ) -> None:
     """What was mirrored before the failover too: it is on the standby as copies, which come home."""
-    one, two = (unique(each).replace("-", "") for each in ("shop", "safe"))
-    orders = TopicPartition(unique("orders"), 0)
-    pair = Pair(dict(settings_of("east").client), dict(settings_of("west").client), orders, (one, two), tmp_path)
+    orders = pair.orders
     group = f"{orders.topic}-reader"
-    east.create_topics([NewTopic(orders.topic, 1, 1)])
     write(pair.home, orders, range(10))
     with pair.engine():
         pair.await_end(pair.away, 10)
@@ -64,18 +57,12 @@ def test_after_a_failover_with_a_stranded_tail_the_old_topic_is_made_anew_with_e
 
 
 def test_a_failback_saves_what_is_stranded_makes_the_topic_anew_and_leads_home(
-    east: Cluster,
-    settings_of: Callable[[str], ClusterSettings],
-    unique: Callable[[str], str],
-    tmp_path: Path,
+    new_pair: Callable[..., Pair], east: Cluster, tmp_path: Path
 ) -> None:
     """One of two partitions holds other records than the standby; the other one only more on the standby."""
-    one, two = (unique(each).replace("-", "") for each in ("shop", "safe"))
-    orders = TopicPartition(unique("orders"), 0)
-    more = TopicPartition(orders.topic, 1)
-    pair = Pair(dict(settings_of("east").client), dict(settings_of("west").client), orders, (one, two), tmp_path)
+    pair = new_pair(2, {"segment.bytes": "7654321", "max.message.bytes": "2000000"})
+    orders, more = pair.orders, TopicPartition(pair.orders.topic, 1)
     group, run = f"{orders.topic}-reader", tmp_path / "run"
-    east.create_topics([NewTopic(orders.topic, 2, 1, {"segment.bytes": "7654321", "max.message.bytes": "2000000"})])
     before = east.topics([orders.topic])[orders.topic].topic_id
     write(pair.home, orders, range(10))
     write(pair.home, more, range(5))
@@ -142,18 +129,13 @@ def test_a_failback_saves_what_is_stranded_makes_the_topic_anew_and_leads_home(
 
 @pytest.mark.parametrize("is_stranded", [True, False], ids=["made anew", "kept"])
 def test_groups_of_a_topic_of_transactions_are_led_home_to_where_they_were_by_then(
-    east: Cluster,
-    settings_of: Callable[[str], ClusterSettings],
-    unique: Callable[[str], str],
+    pair: Pair,
     tmp_path: Path,
     is_stranded: bool,
 ) -> None:
     """Markers are no records that only the other side has: none puts a group back to where the flow was cut."""
-    one, two = (unique(each).replace("-", "") for each in ("shop", "safe"))
-    orders = TopicPartition(unique("orders"), 0)
-    pair = Pair(dict(settings_of("east").client), dict(settings_of("west").client), orders, (one, two), tmp_path)
+    orders = pair.orders
     run, groups = tmp_path / "run", {f"{orders.topic}-{at}": at for at in (15, 20, 24)}
-    east.create_topics([NewTopic(orders.topic, 1, 1)])
     write_in_transactions(pair.home, orders, [range(5), range(5, 10)])
     with pair.engine():
         pair.await_end(pair.away, 12)
@@ -192,20 +174,14 @@ def test_groups_of_a_topic_of_transactions_are_led_home_to_where_they_were_by_th
 
 
 def test_a_group_that_has_read_the_stranded_tail_passes_nothing_of_the_topic_that_is_made_anew(
-    east: Cluster,
-    settings_of: Callable[[str], ClusterSettings],
-    unique: Callable[[str], str],
-    tmp_path: Path,
+    pair: Pair, tmp_path: Path
 ) -> None:
     """It was put where it had been in the deleted topic, behind two records that it had never read.
 
     Of partitions that were copied before `auto.offset.reset = latest` says nothing: the topic was empty then.
     """
-    one, two = (unique(each).replace("-", "") for each in ("shop", "safe"))
-    orders = TopicPartition(unique("orders"), 0)
-    pair = Pair(dict(settings_of("east").client), dict(settings_of("west").client), orders, (one, two), tmp_path)
+    orders = pair.orders
     group, run = f"{orders.topic}-reader", tmp_path / "run"
-    east.create_topics([NewTopic(orders.topic, 1, 1)])
     write(pair.home, orders, range(10))
     with pair.engine():
         pair.await_end(pair.away, 10)
