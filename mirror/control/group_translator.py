@@ -91,6 +91,9 @@ class GroupTranslator:
             return found
         own = self._flow.forward.offset_map(source)
         copied = own.translate(position) if own is not None else None
+        if own is not None and isinstance(copied, TooOld):
+            # All that is copied lies behind it.
+            copied = own.translate(copied.oldest)
         return replace(found, first_copied=copied.downstream) if isinstance(copied, Exact) else found
 
     def close(self) -> None:

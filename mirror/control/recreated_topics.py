@@ -105,17 +105,16 @@ def outdated_copies(
 
 
 def may_be_rebuilt(state: FlowState, upstream: Mapping[str, Topic]) -> bool:
-    """Whether each of several topics that were copied is another one by now: the cluster may have been built anew.
+    """Whether each of several topics that were copied is gone or another one: the cluster may have been built anew.
 
     One that is copied on, or was made anew, behind that has the id on record that it has now.
     """
     anew = {gap.source.topic for gap in state.gaps.values() if gap.kind is GapKind.RECREATED}
-    known = {
-        (source.topic, position.topic_id)
-        for source, position in state.positions.items()
-        if position.topic_id and source.topic in upstream
-    }
-    are_others = all(name in anew or topic_ids.differ(before, upstream[name].topic_id) for name, before in known)
+    known = {(source.topic, position.topic_id) for source, position in state.positions.items() if position.topic_id}
+    are_others = all(
+        name in anew or name not in upstream or topic_ids.differ(before, upstream[name].topic_id)
+        for name, before in known
+    )
     return are_others and len({name for name, _ in known}) > 1
 
 

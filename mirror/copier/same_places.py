@@ -271,6 +271,9 @@ def _gone_on(
     target: Channel,
 ) -> Place:
     """Go on where the log of the copy ends, if that is of the same source, and of this flow alone."""
+    if handover.position.read_from > ends.source_start:
+        # A replica that had removed less leads by now, and may have written on there.
+        handover = replace(handover, position=replace(handover.position, passed_gap=None))
     position, where = handover.position, f"{work.target} on {flow.flow.target}"
     if differ(position.topic_id, work.topic_id):
         if work.is_original:
@@ -284,14 +287,14 @@ def _gone_on(
             f"{work.source} on {flow.flow.source} was truncated at offset {diverged}, and {where} has other records "
             f"from there on: {_ANEW}"
         )
-    if work.is_original and position.upstream < min(_copied_back_until(work, ends), ends.source_start):
-        # What the source has removed behind the position had come from the copy: nothing is missing there.
-        return _followed(flow, work, ends, append_point)
     end = append_point.end
     if work.is_original and end > position.upstream and not _is_headless(handover, append_point):
         # What others have written there comes back with the source; the lane passes it by.
-        end = _own_until(work, ends, position.upstream, end, flow, source, target)
+        end = _own_until(work, ends, position, end, flow, source, target)
         append_point = replace(append_point, end=end)
+    if work.is_original and max(position.upstream, end) < min(_copied_back_until(work, ends), ends.source_start):
+        # What the source has removed behind that had come from the copy: nothing is missing there.
+        return _followed(flow, work, ends, append_point)
     # The flow back may just be copying what applications write to the copy: then this flow is told so soon.
     may_be_original = work.is_two_way and not work.is_original
     if ends.source_written < max(position.upstream, end):
@@ -410,21 +413,28 @@ def _head_of_others(flow: FlowWork, work: PartitionWork, begins_at: int) -> Refu
 
 
 def _own_until(
-    work: PartitionWork, ends: Ends, start: int, end: int, flow: FlowWork, source: Channel, target: Channel
+    work: PartitionWork,
+    ends: Ends,
+    position: Position,
+    end: int,
+    flow: FlowWork,
+    source: Channel,
+    target: Channel,
 ) -> int:
-    """Return up to where nobody but this flow has written records into the copy behind ``start``.
+    """Return up to where nobody but this flow has written records into the copy behind a position.
 
     Markers behind that may be those of applications: the source gets them, too.
     """
-    ours, until = producer_of(flow.flow).producer_id, start
-    for _, header in read_batches(target, work.target, max(start, ends.target_start), end):
+    ours, until = producer_of(flow.flow).producer_id, position.upstream
+    for _, header in read_batches(target, work.target, max(until, ends.target_start), end):
         if header.producer_id != ours:
             return until
         until = min(end, header.next_offset)
     # Behind that there are markers alone. Where the source has nothing to be copied, an aborted transaction perhaps,
-    # both have the same up to there, whoever has written them.
+    # both have the same up to there, whoever has written them. What it has removed it may have had, unless that is on
+    # record as a gap.
     begins_at, stable = max(until, ends.source_start), min(end, ends.source_end)
-    if stable > until:
+    if stable > until and replace(position, upstream=until).read_from >= ends.source_start:
         batches = read_batches(source, work.source, begins_at, stable, read_committed=flow.read_committed)
         if next(_originals(work, batches, begins_at, stable), None) is None:
             until = stable

@@ -137,8 +137,12 @@ class PartitionEquivalence:
         """
         if self.problem is not None:
             return Verdict.UNKNOWN
-        differences = (self.missing, self.extra, self.altered, self.reordered, self.misplaced)
-        return Verdict.FAIL if any(differences) else Verdict.PASS
+        return Verdict.FAIL if self.differs else Verdict.PASS
+
+    @property
+    def differs(self) -> bool:
+        """Whether a difference was found, in as much as was read."""
+        return any((self.missing, self.extra, self.altered, self.reordered, self.misplaced))
 
     def _count_if_compared(self, what: Difference, records: int) -> int | None:
         return None if what in self.not_compared and not records else records

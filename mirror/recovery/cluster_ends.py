@@ -151,8 +151,9 @@ class ClusterEnds:
             there = source.topics({each.topic for each in left})
             chosen = [each for each in left if each.topic in there]
             ends = source.offsets(chosen, "latest")
-        # One that has no leader tells nothing, and may have more.
-        more = sorted({each.topic for each in chosen if each not in ends or ends[each] > left[each].upstream})
+        # One that has no leader, or may not be seen, tells nothing, and may have more.
+        untold = there.problems.keys() & {each.topic for each in left}
+        more = sorted(untold | {each.topic for each in chosen if each not in ends or ends[each] > left[each].upstream})
         words = f"copied once, and no longer selected by topics of {self.flow}; {self.flow.source} has more of"
         return [f"{words}: {named(more)}"] if more else []
 

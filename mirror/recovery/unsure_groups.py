@@ -28,7 +28,8 @@ def unsure(plan: MovePlan, ends: FlowEnds, copied: Copied, put_there: Placed | N
     flow = ends.flow
     if put_there is None:
         further = further_on_the_target(plan, flow.source, copied.placed)
-        return [*further, *raised(plan), *out_of_range(plan), *without_checkpoint(plan, ends, copied)]
+        passing = [*passing_copies(plan), *raised(plan), *out_of_range(plan)]
+        return [*further, *passing, *without_checkpoint(plan, ends, copied)]
     ahead = set_ahead(plan, flow, put_there, copied.placed)
     return [*left_out(plan, put_there), *passing_copies(plan), *raised(plan), *out_of_range(plan), *ahead]
 
@@ -122,9 +123,9 @@ def read_on(plan: MovePlan, moved: Mapping[str, Json]) -> str | None:
 
 
 def passing_copies(plan: MovePlan) -> list[str]:
-    """Return which groups have read nothing on the standby, and are at home behind records that came from there since.
+    """Return which groups have read nothing on the source, and are on the target behind records copied from it since.
 
-    Their old log ends before where they stood: it has lost its end, and the standby's records lie in its place.
+    The log on the target had lost its end, where they stood, and the source's records lie in its place.
     """
     flow, found = plan.settings.flow, []
     for each in plan.positions:

@@ -182,14 +182,16 @@ def _compared(
     """Compare what is planned; return the plan that was carried out, and what was found.
 
     Where a log began later before it was read, by retention perhaps, that is planned anew, from where it begins now;
-    of the others nothing is read again.
+    of what was found equal by its batches nothing is read again. A difference that was found stays one: behind it there
+    is no other look, nor where that would leave out a partition.
     """
     found = compare(plan.pairs)
     results = list(zip(plan.pairs, found.partitions, strict=True))
     unread = {pair.source.partition: pair for pair, result in results if result.problem is not None}
-    if unread and looks > 1:
+    if unread and looks > 1 and not any(result.differs for _, result in results):
         anew = plan_anew(updated(plan.memory, plan.logs, results))
-        if any(_begins_later(pair, unread.get(pair.source.partition)) for pair in anew.pairs):
+        is_whole = {pair.source.partition for pair, _ in results} <= {pair.source.partition for pair in anew.pairs}
+        if is_whole and any(_begins_later(pair, unread.get(pair.source.partition)) for pair in anew.pairs):
             return _compared(anew, compare, plan_anew, looks - 1)
     return plan, found
 

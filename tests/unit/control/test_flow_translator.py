@@ -245,3 +245,21 @@ def test_what_a_flow_from_a_third_cluster_has_recorded_since_counts_and_it_is_lo
         translator.refresh()
         assert translator.translate("billing", ORDERS, 4) == expected
     assert looked_for == ["south"]
+
+
+def test_what_was_copied_first_is_known_also_where_the_flow_began_behind_the_group() -> None:
+    """`auto.offset.reset = latest`: what is copied lies behind it all the same, and is passed at home unnamed."""
+
+    class Began(Log):
+        def poll(self) -> FlowState:
+            position = Position(9, 109, 6, False, target=self.target, topic_id="from", target_id="to")
+            for key, value in (chunk_record(ORDERS, 0, [Run(6, 106, 3)]), position.record(ORDERS)):
+                self.state.apply(key, value)
+            return self.state
+
+    forward, opposite = Began("east.orders", copied=5), Log("west.orders", copied=5)
+    between = FlowTranslator(as_log(forward), lambda: as_log(opposite), DefaultReplicationPolicy("."), "west")
+    translator = GroupTranslator(between)
+    translator.refresh()
+    opposite.put["billing"] = Placement("billing", ORDERS, 120, 4, 4)
+    assert translator.translate("billing", ORDERS, 4) == NothingRead(4, 120, bound=106, first_copied=106)

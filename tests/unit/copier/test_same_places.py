@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,11 +12,13 @@ from mirror.copier import same_places
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.placing import LogHistory
 from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused
+from mirror.copier.same_lane import SameOffsetsLane
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.channel import Channel
 from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap
 from mirror.model.leader_epochs import EpochEnd, find_divergence
 from mirror.model.offset_map import Run
@@ -24,7 +26,8 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import RESERVED_KEY
-from tests.unit.copier.builders import as_logged
+from tests.unit.copier.builders import as_logged, dense, record
+from tests.unit.copier.lanes import take
 
 FLOW, ORDERS = Flow("west", "east"), TopicPartition("orders", 0)
 OURS, THEIRS = producer_of(FLOW).producer_id, 7
@@ -56,7 +59,8 @@ def test_what_others_have_written_behind_the_position_is_theirs_also_a_marker_at
     monkeypatch.setattr(same_places, "read_batches", read)
     work = PartitionWork(FLOW, ORDERS, ORDERS, "id", None)
     flow, ends = cast(FlowWork, SimpleNamespace(flow=FLOW)), Ends(0, 10, 0, end, end, 10)
-    assert same_places._own_until(work, ends, 10, end, flow, cast(Channel, None), cast(Channel, None)) == until
+    at = Position(10, 10, 0, True, same_offsets=True)
+    assert same_places._own_until(work, ends, at, end, flow, cast(Channel, None), cast(Channel, None)) == until
 
 
 @pytest.mark.parametrize(
@@ -217,7 +221,8 @@ def test_markers_of_a_killed_engine_over_an_aborted_transaction_are_passed(
     work = PartitionWork(FLOW, ORDERS, ORDERS, "here", None, target_id="there", is_two_way=True)
     flow = cast(FlowWork, SimpleNamespace(flow=FLOW, read_committed=True))
     channels = cast(Channel, "source"), cast(Channel, "target")
-    assert same_places._own_until(work, Ends(0, 10, 0, 10, 10, 10), 6, 10, flow, *channels) == end
+    at = Position(6, 6, 0, True, same_offsets=True)
+    assert same_places._own_until(work, Ends(0, 10, 0, 10, 10, 10), at, 10, flow, *channels) == end
 
 
 @pytest.mark.parametrize(
@@ -367,3 +372,78 @@ def test_a_partition_that_a_recreated_topic_has_more_is_not_begun_in_the_copy_of
     assert isinstance(place, Refused)
     assert place.reason.startswith("orders on west was deleted and created anew")
     assert f"west.orders on east {advice}" in place.reason
+
+
+def copied_by_the_flow(source_starts: int, copy_ends: int) -> Callable[..., Iterator[Batch]]:
+    """Have the copy hold what this flow has copied, and the source what applications have written."""
+
+    def read(channel: Channel, _: TopicPartition, start: int, end: int, **__: object) -> Iterator[Batch]:
+        is_source = str(channel) == "source"
+        for offset in range(max(start, source_starts if is_source else 0), min(end, 99 if is_source else copy_ends)):
+            yield lies_at(offset, THEIRS if is_source else OURS, b"%d" % offset)
+
+    return read
+
+
+@pytest.mark.parametrize("back_at", [5, 8, 16])
+@pytest.mark.parametrize("starts_at", [4, 15, 20])
+def test_what_the_flow_itself_has_copied_behind_what_was_copied_back_is_neither_a_gap_nor_somebody_else_s(
+    starts_at: int, back_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both engines were killed: this flow had copied up to 20, 5 is on record, and of the flow back a bit more."""
+    monkeypatch.setattr(same_places, "read_batches", copied_by_the_flow(starts_at, 20))
+    on_record = Position(5, 5, 0, True, 0, "here", "there", same_offsets=True)
+    back = Position(back_at, back_at, 0, True, 0, "there", "here", same_offsets=True)
+    handover = Handover(on_record, (Run(0, 0, 5),), clean=False)
+    work = PartitionWork(
+        FLOW, ORDERS, ORDERS, "here", handover, target_id="there", is_two_way=True, copied_back=back, pad_limit=1000
+    )
+    place = gone_on(work, handover, Ends(starts_at, 23, 0, 20, 20, 23))
+    assert isinstance(place, Ready)
+    assert place.append_point is not None
+    lane = SameOffsetsLane(work, place.handover, producer_of(FLOW), place.append_point, None)
+    if lane.fetch_position < starts_at:
+        lane.skip_gap(starts_at, 1)
+    first = max(lane.fetch_position, starts_at)
+    take(lane, dense([record(offset) for offset in range(first, 23)]))
+    assert lane.wants_look
+    lane.asks()
+    lane.looked(20)
+    # But for the chunk and the position.
+    assert (lane.stopped, lane.unrecorded()[:-2]) == (None, [])
+
+
+def test_where_the_source_has_removed_its_records_markers_of_others_do_not_pass_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The copy has markers at 5 and 6; the source had records up to 20 that were never copied, and has removed them."""
+    monkeypatch.setattr(same_places, "read_batches", copied_by_the_flow(20, 5))
+    on_record = Position(5, 5, 0, True, 0, "here", "there", same_offsets=True)
+    back = Position(5, 5, 0, True, 0, "there", "here", same_offsets=True)
+    handover = Handover(on_record, (Run(0, 0, 5),), clean=False)
+    work = PartitionWork(
+        FLOW, ORDERS, ORDERS, "here", handover, target_id="there", is_two_way=True, copied_back=back, pad_limit=1000
+    )
+    place = gone_on(work, handover, Ends(20, 23, 0, 7, 7, 23))
+    assert isinstance(place, Ready)
+    state = FlowState()
+    assert place.append_point is not None
+    lane = SameOffsetsLane(work, place.handover, producer_of(FLOW), place.append_point, None)
+    lane.skip_gap(20, 1)
+    for key, value in (*place.records, *lane.unrecorded()):
+        state.apply(key, value)
+    assert [(each.start, each.end) for each in state.open_gaps] == [(5, 20)]
+
+
+def test_offsets_that_the_source_has_again_are_read_although_they_were_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower that had fallen behind was elected: it wrote on at 150, within what its leader had removed."""
+    monkeypatch.setattr(same_places, "read_batches", lambda *_, **__: iter(()))
+    epochs = (EpochEnd(3, 60),)
+    on_record = Position(60, 60, 0, True, 0, "here", "there", epochs=epochs, same_offsets=True, passed_gap=(10, 200))
+    handover = Handover(on_record, (Run(0, 0, 10),), clean=False)
+    work = PartitionWork(FLOW, ORDERS, TopicPartition("west.orders", 0), "here", handover, target_id="there")
+    source = {3: EpochEnd(3, 150), 4: EpochEnd(4, 180)}
+    history = SimpleNamespace(divergence=lambda _, at: find_divergence(at.epochs, at.upstream, source.get))
+    place = gone_on(work, handover, Ends(0, 180, 0, 60, 60, 180), history)
+    assert isinstance(place, Ready)
+    assert place.handover.position.read_from == 60

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -10,10 +10,13 @@ import pytest
 
 from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import Topic
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.state_values import RunReport
 from mirror.recovery import cluster_ends
 from mirror.recovery.cluster_ends import ClusterEnds
@@ -78,3 +81,39 @@ def test_what_the_flow_back_has_copied_is_nothing_that_the_old_side_alone_has(
     stretch = {TopicPartition("orders", 0): (14, 18)}
     assert ends.holding(stretch) == stretch
     assert asked == [{7, producer_of(back).producer_id}]
+
+
+def test_of_a_topic_that_may_not_be_seen_it_is_not_known_that_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Describe was taken away with its deselection: verify said that nothing was left behind."""
+    state = FlowState()
+    state.positions[TopicPartition("internal", 0)] = Position(5, 5, 0, True, 0, "here", "there")
+    file = tmp_path / "mm2.properties"
+    file.write_text(f"{FILE}topics = orders\n")
+    settings = load(file)
+
+    class Known(StateFollowers):
+        def state(self, clusters: Mapping[str, ClusterSettings], flow: Flow) -> FlowState:
+            return state
+
+    ends = ClusterEnds(settings, settings.enabled_flows[0], None, None, followed=Known())  # type: ignore[arg-type]
+
+    class Source:
+        def __enter__(self) -> Source:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def topics(self, _: object) -> Found[str, Topic]:
+            found: Found[str, Topic] = Found()
+            found.problems["internal"] = "TOPIC_AUTHORIZATION_FAILED"
+            return found
+
+        def offsets(self, chosen: Sequence[TopicPartition], _: str) -> Found[TopicPartition, int]:
+            assert not chosen
+            return Found()
+
+    monkeypatch.setattr(cluster_ends.Cluster, "connect", lambda _: Source())
+    assert ends.uncopied_of_deselected()

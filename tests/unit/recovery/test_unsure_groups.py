@@ -22,6 +22,7 @@ from mirror.recovery.unsure_groups import (
     passing_copies,
     raised,
     read_on,
+    unsure,
     without_checkpoint,
 )
 from tests.unit.control.builders import flow_settings
@@ -166,3 +167,13 @@ def test_a_group_that_has_read_nothing_and_stays_before_the_start_of_the_log_is_
     assert [each.partition(": ")[0] for each in out_of_range(plan)] == [named] * is_named
     (row,) = plan.rows()
     assert (row["after"], row["exact"]) == (7, not is_named)
+
+
+@pytest.mark.parametrize("is_home", [True, False])
+def test_a_group_that_stays_behind_what_was_copied_since_and_was_not_read_is_named_on_either_way(is_home: bool) -> None:
+    idle = TranslatedPosition("audit", *ORDERS, 10, NothingRead(10, 500, 450, 450))
+    plan = MovePlan(THERE, (idle,), idle_positions={"audit": {ORDERS: GroupPosition(500)}})
+    assert [row["exact"] for row in plan.rows()] == [False]
+    copied = Copied({}, {}, (), "", None, ())
+    found = unsure(plan, cast(FlowEnds, StandInEnds(World(), THERE.flow)), copied, {} if is_home else None)
+    assert len(found) == 1

@@ -100,7 +100,10 @@ def test_a_copy_in_transactions_is_looked_at_up_to_the_first_that_is_open(
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 PAIR = PartitionPair(LogRange("A", {}, ORDERS, 0, 10), LogRange("B", {}, COPY, 0, 11), writers=frozenset({7}))
-EQUAL, UNREAD = (cast(PartitionEquivalence, SimpleNamespace(problem=each)) for each in (None, "out of range"))
+EQUAL, UNREAD, DIFFERENT = (
+    cast(PartitionEquivalence, SimpleNamespace(problem=problem, differs=differs))
+    for problem, differs in ((None, False), ("out of range", False), (None, True))
+)
 PLACE = Outside(PAIR.target, (0, 0), (11, 20), PAIR.writers)
 
 
@@ -292,6 +295,23 @@ def test_what_was_removed_before_it_was_read_is_planned_anew_from_where_the_logs
     assert (len(compared), found.partitions) == (looks, (UNREAD,))
     assert plan.pairs == compared[-1:]
     assert remembered == [KNOWN] * min(looks, 2)
+
+
+@pytest.mark.parametrize(("found", "lacks"), [((UNREAD, DIFFERENT), False), ((UNREAD, EQUAL), True)])
+def test_neither_a_difference_nor_a_partition_is_lost_by_another_look(
+    found: Sequence[PartitionEquivalence], lacks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then retention may have removed the very record that the copy lacks, or the topic be gone."""
+    monkeypatch.setattr(verify, "updated", lambda memory, *_: memory)
+    both = [PAIR, replace(PAIR, source=replace(PAIR.source, partition=TopicPartition("orders", 7)))]
+    anew = [replace(PAIR, source=replace(PAIR.source, start=5)), *([] if lacks else both[1:])]
+    looks = iter([Equivalence(tuple(found))])
+    plan, seen = verify._compared(
+        cast(verify.Plan, planned(KNOWN, both)),
+        lambda _: next(looks),
+        lambda _: cast(verify.Plan, planned(KNOWN, anew)),
+    )
+    assert (plan.pairs, seen.partitions) == (both, tuple(found))
 
 
 def test_where_there_is_nothing_to_compare_spark_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
