@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from mirror.config.settings import FlowSettings
@@ -90,10 +91,7 @@ class GroupTranslator:
         if not isinstance(found, NothingRead):
             return found
         own = self._flow.forward.offset_map(source)
-        copied = own.translate(position) if own is not None else None
-        if own is not None and isinstance(copied, TooOld):
-            # All that is copied lies behind it.
-            copied = own.translate(copied.oldest)
+        copied = _translated_or_first(own.translate, position) if own is not None else None
         return replace(found, first_copied=copied.downstream) if isinstance(copied, Exact) else found
 
     def close(self) -> None:
@@ -124,10 +122,7 @@ def translate_read(
         where flows from the target, and from other clusters, have put the group on the partition ``source``.
     """
     if from_target is not None and position == from_target.written:
-        leads_to = translator.translate(source, position)
-        if isinstance(leads_to, TooOld):
-            # All that is copied lies behind it.
-            leads_to = translator.translate(source, leads_to.oldest)
+        leads_to = _translated_or_first(partial(translator.translate, source), position)
         bound = leads_to.downstream if isinstance(leads_to, Exact | Bounded) else None
         return NothingRead(position, from_target.upstream, bound)
     begun_behind = min((each.downstream for each in from_other_flows if each.is_raised), default=position)
@@ -139,3 +134,9 @@ def translate_read(
     # What the target has from there on it was put behind on the source.
     behind = found.behind_records if isinstance(found, Bounded) else 0
     return Bounded(from_target.upstream, behind + found.downstream - from_target.upstream)
+
+
+def _translated_or_first(translate: Callable[[int], Translation], position: int) -> Translation:
+    """Return where a position leads to; where all that is copied lies behind it, where that begins."""
+    found = translate(position)
+    return translate(found.oldest) if isinstance(found, TooOld) else found

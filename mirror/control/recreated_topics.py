@@ -107,7 +107,8 @@ def outdated_copies(
 def may_be_rebuilt(state: FlowState, upstream: Mapping[str, Topic]) -> bool:
     """Whether each of several topics that were copied is gone or another one: the cluster may have been built anew.
 
-    One that is copied on, or was made anew, behind that has the id on record that it has now.
+    That a topic goes on as the new one it is, translated or with a copy made anew, says nothing: its id on record is
+    that of the new one.
     """
     anew = {gap.source.topic for gap in state.gaps.values() if gap.kind is GapKind.RECREATED}
     known = {(source.topic, position.topic_id) for source, position in state.positions.items() if position.topic_id}
