@@ -11,7 +11,7 @@ is paused as before when the cut is ended. Its end takes its record back: versio
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -38,6 +38,9 @@ class PauseWish:
         who wants it, and since when, in ms since the epoch.
     is_cut
         whether it is that of a failover or a failback, which is about all topics; otherwise it was made by hand.
+    log_ends
+        of a cut: where the logs of the target ended when it was made, by topic, in the order of their partitions; None
+        for a partition whose leader did not say. None as a whole: not on record.
     """
 
     wish: str
@@ -46,6 +49,7 @@ class PauseWish:
     by: str
     at_ms: int
     is_cut: bool = False
+    log_ends: Mapping[str, Sequence[int | None]] | None = field(default=None, hash=False)
 
     @property
     def key(self) -> list[str | None]:
@@ -59,7 +63,8 @@ class PauseWish:
 
     def content(self) -> dict[str, Any]:
         """Return the value of its record."""
-        return {"wish": self.wish, "paused": self.is_pause, "by": self.by, "at_ms": self.at_ms}
+        ends = {} if self.log_ends is None else {"log_ends": self.log_ends}
+        return {"wish": self.wish, "paused": self.is_pause, "by": self.by, "at_ms": self.at_ms, **ends}
 
     @classmethod
     def of(cls, topics: str | None, content: dict[str, Any], *, is_cut: bool = False) -> PauseWish:
@@ -77,7 +82,15 @@ class PauseWish:
                 raise ValueError(f"{topics!r} is not a regular expression: {problem}") from problem
         if not isinstance(content["paused"], bool):
             raise ValueError("it does not say whether the topics are paused")
-        return cls(content["wish"], topics, content["paused"], content["by"], content["at_ms"], is_cut)
+        ends = content.get("log_ends")
+        return cls(content["wish"], topics, content["paused"], content["by"], content["at_ms"], is_cut, ends)
+
+    def log_end(self, partition: TopicPartition) -> int | None:
+        """Return where a log of the target ended when the flow was cut: 0 if it was not there; None: not on record."""
+        if self.log_ends is None:
+            return None
+        ends = self.log_ends.get(partition.topic, ())
+        return ends[partition.partition] if partition.partition < len(ends) else 0
 
     def speaks_of(self, topic: str) -> bool:
         """Whether it is about a topic of the source."""

@@ -296,12 +296,18 @@ class ClusterEnds:
     def _ended_at_the_cut(
         self, channel: Channel, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """Return where logs of the target ended when the flow was cut; of those that something was written to since."""
+        """Return where logs of the target ended when the flow was cut; 0 for one that ends before that by now.
+
+        Where an earlier version has cut it, or a leader was silent, the times of records tell.
+        """
         cut = self._state().pauses.cut
         if cut is None:
             return {}
-        found = channel.offsets(set(partitions) - channel.absent(partitions), cut.at_ms)
-        return {each: at for each, at in found.items() if at >= 0}
+        ends = {each: cut.log_end(each) for each in set(partitions) - channel.absent(partitions)}
+        by_time = channel.offsets([each for each, end in ends.items() if end is None], cut.at_ms)
+        latest = channel.offsets(ends, LATEST, View.WRITTEN)
+        known = {each: at for each, at in (ends | by_time).items() if at is not None and at >= 0}
+        return {each: at if at <= latest[each] else 0 for each, at in known.items()}
 
     def _written_behind(
         self, channel: Channel, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]

@@ -30,6 +30,7 @@ from mirror.model.position import Position
 from mirror.model.state_record import stamped, state_topic
 from mirror.model.state_values import pause_record
 from mirror.model.verdict import Verdict
+from mirror.recovery.cut_log_ends import log_ends
 from mirror.recovery.engine_fencing import EngineFencing, report_without_engine
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -332,11 +333,23 @@ class _Waiting:
             wishes.insert(0, _wish(None, self._wish.by, is_pause=False, is_cut=True))
         with Cluster.connect(self._settings.clusters[alias]) as target:
             is_there, problems = create_state_topic(target, self._flow)
-        if not is_there:
-            raise ClusterError(alias, f"create {topic}", "; ".join(problems))
+            if not is_there:
+                raise ClusterError(alias, f"create {topic}", "; ".join(problems))
+            if self._wish.is_cut and self._wish.is_pause:
+                wishes = [self._wish] = [self._with_log_ends(target)]
         with closing(LogWriter(self._flow.target_producer, alias=alias)) as writer:
             content = stamped(map(pause_record, wishes), None, self._wish.at_ms)
             self._offset = writer.append(topic, 0, content) + len(wishes) - 1
+
+    def _with_log_ends(self, target: Cluster) -> PauseWish:
+        """Return the wish to cut the flow with where the target's logs end; those of a cut that is in force are kept.
+
+        What is written behind them since is found by offsets: its times may be from before the cut.
+        """
+        cut = self._log.observe().pauses.cut
+        if cut is not None and cut.log_ends is not None:
+            return replace(self._wish, log_ends=cut.log_ends)
+        return replace(self._wish, log_ends=log_ends(target, self._flow.policy))
 
     def until(self, look: Callable[[], Paused | Resumed], timeout_seconds: float) -> Paused | Resumed:
         """Look until it is over; return what was seen last."""

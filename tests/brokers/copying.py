@@ -386,10 +386,12 @@ def producer_to(client: dict[str, str], **settings: Any) -> confluent_kafka.Prod
     )
 
 
-def write(client: dict[str, str], partition: TopicPartition, numbers: Sequence[int], **settings: Any) -> None:
-    """Write records that no other number has the like of."""
+def write(
+    client: dict[str, str], partition: TopicPartition, numbers: Sequence[int], *, at_ms: int = 0, **settings: Any
+) -> None:
+    """Write records that no other number has the like of; of now, or of the time ``at_ms`` since the epoch."""
     producer = producer_to(client, **settings)
-    _produce(producer, partition, numbers)
+    _produce(producer, partition, numbers, at_ms)
     assert producer.flush(60) == 0
 
 
@@ -405,9 +407,12 @@ def write_in_transactions(
         producer.commit_transaction()
 
 
-def _produce(producer: confluent_kafka.Producer, partition: TopicPartition, numbers: Sequence[int]) -> None:
+def _produce(
+    producer: confluent_kafka.Producer, partition: TopicPartition, numbers: Sequence[int], at_ms: int = 0
+) -> None:
     for number in numbers:
-        producer.produce(partition.topic, b"value %d" % number, b"key %d" % (number % 7), partition.partition)
+        key, value = b"key %d" % (number % 7), b"value %d" % number
+        producer.produce(partition.topic, value, key, partition.partition, timestamp=at_ms)
 
 
 def contents(records: Sequence[Record]) -> list[tuple[Any, ...]]:

@@ -27,11 +27,12 @@ def test_records_in_copies_under_names_that_are_not_selected_and_from_before_the
 ) -> None:
     old, standby = (unique(word).replace("-", "") for word in ("old", "standby"))
     file = tmp_path / "mirror.properties"
-    orders, audit, early, gone = (unique(word) for word in ("orders", "audit", "early", "gone"))
+    words = ("orders", "audit", "early", "later", "gone")
+    orders, audit, early, later, gone = (unique(word) for word in words)
     file.write_text(
         f"clusters = {old}, {standby}\n{old}.bootstrap.servers = {east.bootstrap_servers}\n"
         f"{standby}.bootstrap.servers = {west.bootstrap_servers}\n{old}->{standby}.enabled = true\n"
-        f"{standby}->{old}.enabled = true\n{old}->{standby}.topics = {orders}, {audit}, {early}\n"
+        f"{standby}->{old}.enabled = true\n{old}->{standby}.topics = {orders}, {audit}, {early}, {later}\n"
         f"{standby}->{old}.topics = {orders}, {early}\n{standby}->{old}.consumer.auto.offset.reset = latest\n{FACTORS}"
     )
     settings = load(file)
@@ -52,7 +53,7 @@ def test_records_in_copies_under_names_that_are_not_selected_and_from_before_the
         recorder(there, writer)(
             [
                 Position(10, 10 if name == orders else 0, 0, True).record(TopicPartition(name, 0))
-                for name in (orders, audit, early)
+                for name in (orders, audit, early, later)
             ]
             + [Position(4, 4, 0, True).record(TopicPartition(gone, 0))]
         )
@@ -62,7 +63,10 @@ def test_records_in_copies_under_names_that_are_not_selected_and_from_before_the
     assert deselected.endswith(f"{old} has more of: {gone}")
 
     for name in (copy.topic, orders, audit, early):
-        write(client, TopicPartition(name, 0), range(10, 15))
+        # The times of records are the producers': these are from before everything else that is there.
+        write(client, TopicPartition(name, 0), range(10, 15), at_ms=1_000)
+    assert [each.problem for each in west.create_topics([NewTopic(later, 1, 1)])] == [None]
+    write(client, TopicPartition(later, 0), range(5), at_ms=1_000)
     # The flow back begins now, behind what is there; of one topic it had been copied before.
     with closing(LogWriter(back.target_producer, alias=old)) as writer:
         recorder(back, writer)(
@@ -71,8 +75,12 @@ def test_records_in_copies_under_names_that_are_not_selected_and_from_before_the
                 Position(5, 5, 0, True).record(TopicPartition(orders, 0)),
             ]
         )
-    assert ends.not_copied_back() == {
+    left = {
         copy: (10, 15),
         TopicPartition(audit, 0): (10, 15),
         TopicPartition(early, 0): (10, 15),
+        TopicPartition(later, 0): (0, 5),
     }
+    assert ends.not_copied_back() == left
+    ends.pause()
+    assert ends.not_copied_back() == left, "where logs ended is known from the first time that the flow was cut"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -57,6 +58,19 @@ def test_compaction_changes_nothing(wishes: list[PauseWish]) -> None:
 
 def cut(number: int, *, is_pause: bool = True) -> PauseWish:
     return PauseWish(f"cut {number}", None, is_pause, "mirror failover", number, is_cut=True)
+
+
+def test_a_cut_tells_where_logs_of_the_target_ended() -> None:
+    known = replace(cut(1), log_ends={"orders": [3, None]})
+    found = folded(pause_record(known)).pauses.cut
+    assert found == known
+    ends = [found.log_end(TopicPartition(topic, number)) for topic in ("orders", "bills") for number in range(3)]
+    assert ends == [3, None, 0, 0, 0, 0], "None: its leader did not tell; 0: the partition was not there"
+
+
+def test_a_cut_of_an_earlier_version_tells_no_log_ends() -> None:
+    assert "log_ends" not in cut(1).content()
+    assert cut(1).log_end(ORDERS) is None
 
 
 @given(WISHES, WISHES, st.sampled_from(["orders", "bills", "else"]))
