@@ -394,7 +394,7 @@ def _back(position: Position, upstream: int, ends: Ends, target_id: str) -> Posi
         target_id=target_id,
         epochs=epochs_before(position.epochs, upstream),
         # Of another log of the source it says nothing: there may be records where that one had a gap.
-        passed_gap=None,
+        passed_gaps=(),
     )
 
 

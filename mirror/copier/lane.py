@@ -36,6 +36,7 @@ from mirror.model.offset_sync import OffsetSync
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import RUNS_PER_CHUNK, chunk_record, no_chunk_record
+from mirror.model.stretches import between, united
 
 # More than this waiting for the target, and the source is not asked for more.
 BACKLOG_BYTES = 8 << 20
@@ -123,7 +124,7 @@ class Lane:
             handover.position.downstream,
             handover.position.chunk,
         )
-        self._passed_gap = handover.position.passed_gap
+        self._passed_gaps = handover.position.passed_gaps
         self._runs = list(handover.runs)
         self._unwritten = [*handover.unwritten, *forgotten]
         self._offered: int | None = None
@@ -176,9 +177,7 @@ class Lane:
             left_out=self._left_out.count,
             next_batch=self._next_batch,
             same_offsets=self.keeps_offsets,
-            passed_gap=self._passed_gap
-            if self._passed_gap is not None and self._upstream < self._passed_gap[1]
-            else None,
+            passed_gaps=tuple(each for each in self._passed_gaps if self._upstream < each[1]),
         )
 
     def pass_by_foreign(self, target_end: int) -> None:
@@ -272,26 +271,19 @@ class Lane:
 
     def skip_gap(self, log_start: int, now_ms: int) -> None:
         """Go on at the start of the source's log, or stop; what was lost before it is kept as a gap."""
-        policy, position = self.work.gaps, replace(self._begun_at, upstream=self.fetch_position)
-        downstream = self._downstream if self.stream.is_idle else None
-        gap = gaps.settle(gaps.overtaken(self.work, position, log_start, downstream, now_ms), policy)
-        self._unwritten += gaps.news(gap, policy)
-        self.is_dirty = True
-        if not gap.passed:
-            self.stop(gaps.stop_reason(gap))
-            return
-        if self.keeps_offsets:
-            self._note_passed_gap(log_start)
+        policy, downstream = self.work.gaps, self._downstream if self.stream.is_idle else None
+        for start, end in between(self._passed_gaps, self.fetch_position, log_start):
+            position = replace(self._begun_at, upstream=start)
+            gap = gaps.settle(gaps.overtaken(self.work, position, end, downstream, now_ms), policy)
+            self._unwritten += gaps.news(gap, policy)
+            self.is_dirty = True
+            if not gap.passed:
+                self.stop(gaps.stop_reason(gap))
+                return
+            if self.keeps_offsets:
+                self._passed_gaps = united((*self._passed_gaps, (start, end)), 0, log_start)
         self.fetch_position = log_start
         self._settle()
-
-    def _note_passed_gap(self, log_start: int) -> None:
-        known = self._passed_gap
-        if known is None or self._upstream >= known[1]:
-            self._passed_gap = self.fetch_position, log_start
-        elif known[1] == self.fetch_position:
-            # The source has removed more while the offsets of the first gap are being filled.
-            self._passed_gap = known[0], log_start
 
     def look_again(self, reason: str) -> None:
         """Read no further: the next epoch finds out what became of the source, or of the copy, and where to go on."""

@@ -31,6 +31,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import chunk_record, writer_record
+from mirror.model.stretches import united
 from mirror.same_offsets import filling
 from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import are_fillers
@@ -271,9 +272,9 @@ def _gone_on(
     target: Channel,
 ) -> Place:
     """Go on where the log of the copy ends, if that is of the same source, and of this flow alone."""
-    if handover.position.read_from > ends.source_start:
-        # A replica that had removed less leads by now, and may have written on there.
-        handover = replace(handover, position=replace(handover.position, passed_gap=None))
+    # Where a replica leads by now that had removed less, it may have written on there.
+    passed_gaps = united(handover.position.passed_gaps, 0, ends.source_start)
+    handover = replace(handover, position=replace(handover.position, passed_gaps=passed_gaps))
     position, where = handover.position, f"{work.target} on {flow.flow.target}"
     if differ(position.topic_id, work.topic_id):
         if work.is_original:

@@ -288,7 +288,8 @@ class FlowState:
                 incarnation, *stretch = content.get("uncompared", (-1, 0, 0))
                 uncompared = (stretch[0], stretch[1]) if incarnation == content.get(INCARNATION_KEY, 0) else None
                 *at, producer_id, epoch, sequence = content.get("next_batch", (-1, -1, -1, -1, -1))
-                passed_gap = content.get("passed_gap")
+                incarnation, *gaps = content.get("passed_gaps", (-1,))
+                passed_gaps = tuple(map(tuple, gaps)) if incarnation == content.get(INCARNATION_KEY, 0) else ()
                 is_its_own = at == [content["upstream"], content["downstream"]]
                 next_batch = NextBatch(producer_id, epoch, sequence) if is_its_own else None
                 read = {
@@ -296,7 +297,7 @@ class FlowState:
                     "compared": compared,
                     "uncompared": uncompared,
                     "next_batch": next_batch,
-                    "passed_gap": tuple(passed_gap) if passed_gap is not None else None,
+                    "passed_gaps": passed_gaps,
                 }
                 position = Position(**_known(Position, content) | read)
                 self.positions[TopicPartition(topic, partition)] = position

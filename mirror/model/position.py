@@ -82,9 +82,9 @@ class Position:
         the fields of the record that this version does not know, a JSON object; empty when there are none.
     same_offsets
         whether the copy has the source's offsets, since its first record.
-    passed_gap
-        the source's offsets, from one up to, not including, another, that are on record as a gap which the copy has
-        passed, while ``upstream`` is not behind them yet: their records are gone. None if there are none.
+    passed_gaps
+        the source's offsets that are on record as gaps which the copy has passed, while ``upstream`` is not behind them
+        yet: their records are gone.
     """
 
     upstream: int
@@ -107,13 +107,12 @@ class Position:
     next_batch: NextBatch | None = field(default=None, compare=False)
     unknown: str = ""
     same_offsets: bool = False
-    passed_gap: Stretch | None = None
+    passed_gaps: tuple[Stretch, ...] = ()
 
     @property
     def read_from(self) -> int:
         """The source's offset from which on there are records to copy, or may be: no other gap is found before it."""
-        start, end = self.passed_gap or (0, 0)
-        return end if start <= self.upstream < end else self.upstream
+        return next((end for start, end in self.passed_gaps if start <= self.upstream < end), self.upstream)
 
     @property
     def copy_id(self) -> CopyId:
@@ -144,8 +143,8 @@ class Position:
             value["settled_in"] = self.settled_in
         if self.same_offsets:
             value["same_offsets"] = True
-        if self.passed_gap is not None:
-            value["passed_gap"] = list(self.passed_gap)
+        if self.passed_gaps:
+            value["passed_gaps"] = [self.incarnation, *map(list, self.passed_gaps)]
         if self.uncompared is not None:
             value["uncompared"] = [self.incarnation, *self.uncompared]
         if self.next_batch is not None:

@@ -465,10 +465,10 @@ def test_where_only_what_others_wrote_behind_the_copy_is_gone_nothing_of_it_is_m
 def test_in_another_log_of_the_source_there_may_be_records_where_the_former_one_had_a_gap() -> None:
     """They were passed by without a word once the copy had come to that gap."""
     epochs = (EpochEnd(3, 30),)
-    position = Position(30, 30, 0, True, 0, "here", "there", epochs=epochs, same_offsets=True, passed_gap=(50, 80))
+    position = Position(30, 30, 0, True, 0, "here", "there", epochs=epochs, same_offsets=True, passed_gaps=((50, 80),))
     handover = Handover(position, (), clean=True)
     source, copy = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
     work = PartitionWork(Flow("east", "west"), source, copy, "here", handover, target_id="there")
     detour = gaps.find_detour(work, handover, FlowState, Ends(0, 100, 0, 30, 30, 100), lambda _: 20, 1)
     assert detour is not None
-    assert (detour.position.upstream, detour.position.passed_gap) == (20, None)
+    assert (detour.position.upstream, detour.position.passed_gaps) == (20, ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -201,7 +202,7 @@ def test_a_gap_that_is_on_record_is_not_found_again_while_its_offsets_are_filled
     copy.take_all(60)
     assert following.upstream == copy.end == 150
     keep(following, state)
-    assert state.positions[SOURCE].passed_gap is None
+    assert state.positions[SOURCE].passed_gaps == ()
 
 
 def test_what_the_source_removes_while_a_gap_is_filled_belongs_to_it() -> None:
@@ -216,6 +217,54 @@ def test_what_the_source_removes_while_a_gap_is_filled_belongs_to_it() -> None:
     keep(lane, state)
     assert [(each.start, each.end) for each in state.open_gaps] == [(10, 150), (150, 300)]
     assert lane_at(state.positions[SOURCE]).fetch_position == 300
+
+
+def test_of_two_gaps_with_records_between_neither_is_found_again() -> None:
+    lane, state = lane_at(10), FlowState()
+    lane.skip_gap(100, now_ms=1)
+    take(lane, dense([record(100), record(101)]))
+    lane.skip_gap(200, now_ms=2)
+    keep(lane, state)
+    assert [(each.start, each.end) for each in state.open_gaps] == [(10, 100), (102, 200)]
+    assert lane_at(state.positions[SOURCE]).fetch_position == 100
+    first = lane.hole
+    assert first is not None
+    lane.filled(first, replace(first.append_point, end=100))
+    lane.stream.take()
+    lane.stream.answered(0, 100, "")
+    second = lane.hole
+    assert second is not None
+    assert (second.append_point.end, second.until) == (102, 200)
+    lane.filled(second, replace(second.append_point, end=150))
+    keep(lane, state)
+    assert lane_at(state.positions[SOURCE]).fetch_position == 200
+
+
+def test_what_is_gone_before_a_gap_on_record_is_told_up_to_that_gap() -> None:
+    """Its records were read and not answered for when the engine was killed, and the source has removed them since."""
+    on_record = Position(50, 50, 0, True, 0, "here", "there", same_offsets=True, passed_gaps=((100, 200),))
+    lane, state = lane_at(on_record), FlowState()
+    assert lane.fetch_position == 50
+    lane.skip_gap(200, now_ms=3)
+    keep(lane, state)
+    assert [(each.start, each.end) for each in state.open_gaps] == [(50, 100)]
+    hole = lane.hole
+    assert hole is not None
+    lane.filled(hole, replace(hole.append_point, end=80))
+    keep(lane, state)
+    assert lane_at(state.positions[SOURCE]).fetch_position == 200
+
+
+def test_gaps_of_another_incarnation_are_none_of_a_position() -> None:
+    """A version that does not know them writes them on, also when the copy has gone back."""
+    position = Position(50, 50, 0, True, incarnation=1, passed_gaps=((40, 60), (70, 90)))
+    state = FlowState()
+    state.apply(*position.record(SOURCE))
+    assert state.positions[SOURCE] == position
+    key, value = position.record(SOURCE)
+    assert value is not None
+    state.apply(key, json.dumps(json.loads(value) | {"turn": 2}).encode())
+    assert state.positions[SOURCE].passed_gaps == ()
 
 
 def test_a_record_at_another_offset_stops_the_partition_and_is_not_on_record() -> None:

@@ -439,7 +439,9 @@ def test_offsets_that_the_source_has_again_are_read_although_they_were_a_gap(mon
     """A follower that had fallen behind was elected: it wrote on at 150, within what its leader had removed."""
     monkeypatch.setattr(same_places, "read_batches", lambda *_, **__: iter(()))
     epochs = (EpochEnd(3, 60),)
-    on_record = Position(60, 60, 0, True, 0, "here", "there", epochs=epochs, same_offsets=True, passed_gap=(10, 200))
+    on_record = Position(
+        60, 60, 0, True, 0, "here", "there", epochs=epochs, same_offsets=True, passed_gaps=((10, 200),)
+    )
     handover = Handover(on_record, (Run(0, 0, 10),), clean=False)
     work = PartitionWork(FLOW, ORDERS, TopicPartition("west.orders", 0), "here", handover, target_id="there")
     source = {3: EpochEnd(3, 150), 4: EpochEnd(4, 180)}
