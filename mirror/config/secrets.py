@@ -16,18 +16,23 @@ _OPEN = (
 
 # A value behind a name: password=x, "token": "x", --api-key x; Bearer x; and who logs in to an address.
 _QUOTED = r"""\\+"[^"]*"|"(?:[^"\\]|\\.)*"|'[^']*'"""
-_QUOTED_OR_WORD = rf"""(?:{_QUOTED}|(?:(?:Bearer|Basic|Digest|Token|ApiKey)\s+)?[^\s,;&"'][^\s,;&]*)"""
+# A block of YAML: "password: |", and the lines that are indented behind it.
+_BLOCK = r"[|>][+-]?[ \t]*(?:\n[ \t]+[^\n]*)+"
+# Commas and semicolons too may be of a secret: what follows them is hidden with it.
+_VALUE = rf"""(?:{_QUOTED}|{_BLOCK}|(?:(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate|NTLM)\s+)?[^\s"']\S*)"""
 _NAMED = (
     r"[\w.-]*(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|api[_-]?key|private[_-]?key|authorization)[\w.-]*"
 )
+# "PASS: 3 tests" is none, nor is "key=value".
+_SHORT = r"\b(?:\w+[_.-])?pass(?:=|\\*[\"']\s*:\s*)|--(?:pass|key)(?:\s+|=)|(?<!\S)(?:-u|--user)\s*[^\s:]+:"
 _IN_TEXT = re.compile(
-    rf"""(?P<name>{_NAMED}\\*["']?\s*[=:]\s*|--{_NAMED}\s+|\bBearer\s+){_QUOTED_OR_WORD}|(?P<scheme>://)[^\s/]+(?=@)""",
+    rf"""(?P<name>{_NAMED}\\*["']?\s*[=:]\s*|--{_NAMED}\s+|\bBearer\s+|{_SHORT}){_VALUE}|(?P<scheme>://)[^\s/]+(?=@)""",
     re.IGNORECASE,
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 # An argument whose value is a secret: --password x, and PASSWORD=x, or --password=x, to its end.
-_OPTION = re.compile(rf"--?{_NAMED}", re.IGNORECASE)
-_ASSIGNMENT = re.compile(rf"\A((?:--?)?{_NAMED}=).*\Z", re.IGNORECASE | re.DOTALL)
+_OPTION = re.compile(rf"--?(?:{_NAMED}|pass|key|user)|-u", re.IGNORECASE)
+_ASSIGNMENT = re.compile(rf"\A((?:--?)?(?:{_NAMED}|(?:\w+[_.-])?pass|key)=).*\Z", re.IGNORECASE | re.DOTALL)
 
 
 def is_secret(key: str) -> bool:
