@@ -137,7 +137,7 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | N
     if mode is Mode.PLANNED:
         copy = (move.stop(), *denied, move.fence(), move.drain(), move.cut(holds_on=True), move.verify())
         return (
-            _begun_alone(move, back),
+            begun_alone(move, back),
             *copy,
             move.groups(),
             move.positions(),
@@ -155,7 +155,7 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | N
     return (first, move.begin(), move.stop(), *denied, *moved, final, *started)
 
 
-def _begun_alone(move: Move, back: FlowEnds | None) -> Step:
+def begun_alone(move: Move, back: FlowEnds | None) -> Step:
     """Return the step that puts the run on record, unless the flow back was failed over since the run was planned."""
     begin = move.begin()
 

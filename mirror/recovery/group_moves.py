@@ -155,12 +155,17 @@ class MovePlan:
                     # Of what stays where the group was on the target nobody can say that it has not passed a record.
                     "exact": after is not None
                     and _is_exactly(each.translation, after)
-                    and after >= self.idle_starts.get(partition, 0),
+                    and not self._may_stay_before_the_start(each, partition, after),
                     "action": str(decision.action) if decision else "keep" if present else "skip: no position",
                     "reason": decision.reason if decision else describe(each.translation),
                 }
             )
         return rows
+
+    def _may_stay_before_the_start(self, position: TranslatedPosition, partition: TopicPartition, after: int) -> bool:
+        """Whether a group that stays where it is may do so before its log begins; its first position counts there."""
+        start = self.idle_starts.get(partition)
+        return self._idle_position(position, partition) is not None and (start is None or after < start)
 
     def _idle_position(self, position: TranslatedPosition, partition: TopicPartition) -> GroupPosition | None:
         if not isinstance(position.translation, NothingRead):

@@ -26,6 +26,7 @@ from mirror.recovery.failover import (
     FailoverPlan,
     Mode,
     against_the_other_way,
+    begun_alone,
     by_hand_of,
     cannot_drain,
     copy_back,
@@ -114,7 +115,7 @@ def steps_of_producers(
     own = replace(move, applications=_Part(move.applications, None))
     return (
         # Groups that are on the new cluster stay there whatever becomes of the rest, and so does the record.
-        replace(move.begin(), undo=None),
+        replace(begun_alone(move, back), undo=None),
         replace(own.stop(), doing=f"stop the producers on {move.flow.source}"),
         own.fence(),
         own.drain(),

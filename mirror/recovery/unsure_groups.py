@@ -62,16 +62,21 @@ def raised(plan: MovePlan) -> list[str]:
 
 
 def out_of_range(plan: MovePlan) -> list[str]:
-    """Return which groups have read nothing since they were put where they are, and stay before the log's start."""
+    """Return which groups have read nothing since they were put where they are, and may stay before the log's start."""
     target = plan.settings.flow.target
     return [
-        f"group {each.group} stays at {at.position} of {partition}, and {target} has removed what lies before {start}: "
-        "it goes on where auto.offset.reset says, and latest passes all there is"
+        f"group {each.group} stays at {at.position} of {partition}, "
+        + (
+            f"and {target} has removed what lies before {start}: it goes on where auto.offset.reset says, and latest "
+            "passes all there is"
+            if start is not None
+            else f"and {target} does not tell where that log begins"
+        )
         for each in plan.positions
         for partition in (TopicPartition(each.topic, each.partition),)
         if isinstance(each.translation, NothingRead)
         and (at := plan.idle_positions.get(each.group, {}).get(partition)) is not None
-        and at.position < (start := plan.idle_starts.get(partition, 0))
+        and ((start := plan.idle_starts.get(partition)) is None or at.position < start)
     ]
 
 

@@ -17,12 +17,14 @@ from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact
 from mirror.model.verdict import Verdict
 from mirror.recovery.applications import Answer, Done, NotDone
+from mirror.recovery.flow_ends import Copied
 from mirror.recovery.group_moves import GroupMoves, MovePlan
 from mirror.recovery.migration import Migration, Word, kept_groups
 from mirror.recovery.remaining import Remaining
 from mirror.recovery.steps import NOT_BEGUN, StepResult
 from tests.unit.recovery.world import (
     EAST,
+    ENTRY,
     HOME,
     ORDERS,
     THERE,
@@ -142,6 +144,23 @@ class ReadOn(TownEnds):
         moves = super().move_groups(plan, snapshot)
         self.world.groups[EAST]["audit"] += self.by if self.pattern == "audit" else 0
         return moves
+
+
+@dataclass(frozen=True)
+class FailedOver(TownEnds):
+    """The flow back was failed over since the migration was planned."""
+
+    def copied(self) -> Copied:
+        return replace(super().copied(), failovers=(replace(ENTRY, run="theirs", phase=Phase.DONE),))
+
+
+def test_a_migration_does_not_begin_beside_a_failover_the_other_way(tmp_path: Path) -> None:
+    world = Town()
+    begun = replace(migration(world, tmp_path), back=FailedOver(world, HOME.flow))
+    (failed,) = begun.carry_out(lambda _: None)
+    assert (failed.name, failed.result.verdict) == ("begin", Verdict.FAIL)
+    assert "is failed over already" in failed.result.detail
+    assert (world.record, of_parts(world)) == ({}, [])
 
 
 @pytest.mark.parametrize("by", [2, -2])

@@ -169,10 +169,19 @@ def test_a_group_that_has_read_nothing_and_stays_before_the_start_of_the_log_is_
     assert (row["after"], row["exact"]) == (7, not is_named)
 
 
+def test_a_group_that_stays_in_a_log_whose_start_is_not_told_is_named_and_not_exact() -> None:
+    idle = TranslatedPosition("audit", *COPY, 7, NothingRead(7, 7, 7))
+    plan = MovePlan(THERE, (idle,), idle_positions={"audit": {COPY: GroupPosition(7)}})
+    (named,) = out_of_range(plan)
+    assert named.endswith("west does not tell where that log begins")
+    assert [row["exact"] for row in plan.rows()] == [False]
+
+
 @pytest.mark.parametrize("is_home", [True, False])
 def test_a_group_that_stays_behind_what_was_copied_since_and_was_not_read_is_named_on_either_way(is_home: bool) -> None:
     idle = TranslatedPosition("audit", *ORDERS, 10, NothingRead(10, 500, 450, 450))
-    plan = MovePlan(THERE, (idle,), idle_positions={"audit": {ORDERS: GroupPosition(500)}})
+    stays = {"audit": {ORDERS: GroupPosition(500)}}
+    plan = MovePlan(THERE, (idle,), idle_positions=stays, idle_starts={ORDERS: 0})
     assert [row["exact"] for row in plan.rows()] == [False]
     copied = Copied({}, {}, (), "", None, ())
     found = unsure(plan, cast(FlowEnds, StandInEnds(World(), THERE.flow)), copied, {} if is_home else None)
