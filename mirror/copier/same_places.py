@@ -40,7 +40,6 @@ from mirror.same_offsets.filling import Bounds
 # So many offsets of a log that was cut off tell whether something came behind the cut: it lies at the end, but for
 # what an engine had on its way then.
 _LATE_OFFSETS = 100_000
-_ANEW = "delete the topic there to have it made anew"
 
 
 def find_same_places(
@@ -243,8 +242,7 @@ def _not_followed(flow: FlowWork, work: PartitionWork) -> NotYet:
     source, target = flow.flow.source, flow.flow.target
     return NotYet(
         f"{work.target} on {target} is not empty, and nothing says that {source} has the same at its offsets: it is "
-        f"gone on with once {target}->{source} has copied it. It may be the original: delete it only if all that is to "
-        f"be kept is on {source}"
+        f"gone on with once {target}->{source} has copied it"
     )
 
 
@@ -253,7 +251,7 @@ def _recreated(flow: FlowWork, work: PartitionWork, where: str) -> Refused:
         "is deleted by the engine, to be made anew, as mirror.offsets.recreated says, unless mirror status names what "
         "keeps it from that"
         if work.is_made_anew
-        else f"keeps what it has: {_ANEW}, or set mirror.offsets.recreated = make-anew"
+        else f"keeps what it has: {_advice(flow, work)}, or set mirror.offsets.recreated = make-anew"
     )
     return Refused(
         f"{work.source.topic} on {flow.flow.source} was deleted and created anew, and numbers its records from the "
@@ -286,7 +284,7 @@ def _gone_on(
     if diverged is not None:
         return Refused(
             f"{work.source} on {flow.flow.source} was truncated at offset {diverged}, and {where} has other records "
-            f"from there on: {_ANEW}"
+            f"from there on: {_advice(flow, work)}"
         )
     end = append_point.end
     if work.is_original and end > position.upstream and not _is_headless(handover, append_point):
@@ -303,7 +301,7 @@ def _gone_on(
             return _not_followed(flow, work)
         return Refused(
             f"{where} goes up to offset {max(position.upstream, end)}, and {work.source} on {flow.flow.source} ends at "
-            f"{ends.source_written}: that was truncated, or somebody else writes to the copy: {_ANEW}"
+            f"{ends.source_written}: that was truncated, or somebody else writes to the copy: {_advice(flow, work)}"
         )
     with_head = _with_head(position, handover.runs, ends, append_point)
     if with_head.begins_at >= 0:
@@ -341,7 +339,7 @@ def _gone_on(
         if found is not None and may_be_original:
             return NotYet(f"{where}: {found}")
         if found is not None:
-            return Refused(f"{where}: {found}: {_ANEW}")
+            return Refused(f"{where}: {found}: {_advice(flow, work)}")
     if uncounted.length:
         extend(runs, uncounted)
     upstream = end if is_behind else max(position.upstream, end)
@@ -405,12 +403,17 @@ def _holds_fillers_alone(
 
 
 def _head_of_others(flow: FlowWork, work: PartitionWork, begins_at: int) -> Refused:
-    source, target = flow.flow.source, flow.flow.target
-    advice = f"delete it only if all that is to be kept is on {source}" if work.is_two_way else _ANEW
     return Refused(
-        f"{work.target} on {target} holds records of somebody else before offset {begins_at}, with which {source} "
-        f"began: {advice}"
+        f"{work.target} on {flow.flow.target} holds records of somebody else before offset {begins_at}, with which "
+        f"{flow.flow.source} began: {_advice(flow, work)}"
     )
+
+
+def _advice(flow: FlowWork, work: PartitionWork) -> str:
+    """Return what to do with a copy that cannot be gone on with; one that is copied both ways may be the original."""
+    if work.is_two_way:
+        return f"it may be the original: delete it only if all that is to be kept is on {flow.flow.source}"
+    return "delete the topic there to have it made anew"
 
 
 def _own_until(

@@ -84,6 +84,9 @@ def test_a_copy_that_is_longer_than_its_source_is_waited_for_while_it_may_be_the
     ends = cast(Ends, SimpleNamespace(source_start=0, source_end=3, source_written=3, target_start=0, target_end=10))
     place = gone_on(work, Handover(on_record, (), clean=True), ends)
     assert type(place) is expected
+    if isinstance(place, Refused):
+        advised = "it may be the original: delete it only if all" if is_two_way else "delete the topic there to have"
+        assert advised in place.reason
 
 
 def gone_on(
