@@ -226,8 +226,7 @@ def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: App
     return Ready(
         Handover(position, runs, clean=True),
         (*_unwritten(work), written_as, chunk_record(work.source, 0, runs), position.record(work.source)),
-        note=f"{work.target} on {flow.flow.target} is gone on with at offset {at}, up to which it was copied to "
-        f"{flow.flow.source}",
+        followed_to=at,
         append_point=replace(append_point, end=at),
     )
 

@@ -70,8 +70,7 @@ class Share:
         self.transactions = Transactions(flow, flow.slot, self._target) if flow.slot else None
         self._mirrored = Mirrored(clusters[flow.flow, "source"], flow.mirrors)
         self._idle: list[PartitionResult] = []
-        self._skipped: dict[TopicPartition, int] = {}
-        self._notes: dict[TopicPartition, str] = {}
+        self._begun: dict[TopicPartition, Ready] = {}
         self._troubles: dict[TopicPartition, str] = {}
         self.filler: HoleFiller | None = None
         self._is_over = threading.Event()
@@ -192,8 +191,7 @@ class Share:
             self.filler = HoleFiller(flow, self._before_writing)
         # Somebody may wait for its position, so the epoch is not a long one.
         self.has_news |= work.is_paused
-        self._skipped[work.source] = ready.skipped_by_match
-        self._notes[work.source] = ready.note
+        self._begun[work.source] = ready
 
     def _lane(self, work: PartitionWork, ready: Ready, syncs: PartitionSyncs | None) -> Lane:
         flow, mirrored = self._work, self._mirrored
@@ -219,8 +217,9 @@ class Share:
             results.append(
                 replace(
                     lane.result(),
-                    skipped_by_match=self._skipped[lane.work.source],
-                    note=self._notes[lane.work.source],
+                    skipped_by_match=self._begun[lane.work.source].skipped_by_match,
+                    note=self._begun[lane.work.source].note,
+                    followed_to=self._begun[lane.work.source].followed_to,
                     # What arrives late in a copy with the source's offsets is what is sent again, and refused.
                     sequence=None if isinstance(lane, SameOffsetsLane) else lane.acknowledged_sequence,
                     may_arrive_late=not isinstance(lane, SameOffsetsLane)

@@ -294,6 +294,8 @@ class PartitionResult:
         whether something that was sent is neither acknowledged nor refused, so that the log may still get it.
     note
         what people should know of where it begins.
+    followed_to
+        as `mirror.copier.resume.Ready` has it.
     cannot_have_offsets
         whether it is stopped because its copy cannot have the source's offsets, and could have its own.
     leader_alone
@@ -319,6 +321,7 @@ class PartitionResult:
     sequence: int | None = None
     may_arrive_late: bool = False
     note: str = ""
+    followed_to: int | None = None
     cannot_have_offsets: bool = False
     leader_alone: str | None = None
     read: Ages = field(default_factory=Ages)

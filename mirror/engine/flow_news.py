@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from mirror.control.foreign_records import foreign_records
 from mirror.control.tick import now_ms, shortened
+from mirror.copier.work import PartitionResult
 from mirror.engine import flow_messages
 from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.run_log import logger_of
 from mirror.kafka.batch import NO_PRODUCER
+from mirror.model.counts import first_of
+from mirror.model.flow import Flow
 from mirror.model.gap import Gap, GapKey, GapKind
 
 # What may be wrong: of what kind, and with what: a partition, or the flow itself (empty).
@@ -44,6 +47,7 @@ _REMINDER_SECONDS = 300.0
 _BEGINNING: Condition = ("begins", "")
 # Partitions that were told of in one line end in one, if they end together.
 _TOGETHER_SECONDS = 10.0
+_NAMED_PLACES = 5
 
 
 @dataclass(slots=True)
@@ -214,6 +218,23 @@ def _gap_line(gap: Gap) -> str:
     # Of some gaps nobody knows how far they reach, or whether any record is missing.
     what = f"{verb} offsets {gap.start} to {gap.end - 1}" if gap.count else f"from offset {gap.start} on"
     return f"gap found: {gap.source} {what} ({gap.kind.value}): {gap.reason}"
+
+
+def log_begun(results: Iterable[PartitionResult]) -> None:
+    """Log how the copies of partitions were begun, as far as somebody should know."""
+    followed: dict[Flow, list[str]] = {}
+    for each in results:
+        if each.note:
+            logger_of(each.flow).warning("%s: %s", each.source, each.note)
+        if each.followed_to is not None:
+            followed.setdefault(each.flow, []).append(f"{each.source} from offset {each.followed_to}")
+    for flow, places in followed.items():
+        logger_of(flow).info(
+            "copies from where %s->%s has copied to, what lies before that is there: %s",
+            flow.target,
+            flow.source,
+            first_of(places, _NAMED_PLACES),
+        )
 
 
 def conditions(runtime: FlowRuntime) -> dict[Condition, str]:

@@ -36,6 +36,7 @@ from mirror.engine.epoch_plan import flow_work, partitions_to_copy
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.flow_heartbeats import FlowHeartbeats
 from mirror.engine.flow_messages import throttle_reasons
+from mirror.engine.flow_news import log_begun
 from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader
@@ -406,6 +407,7 @@ class Engine:
             self.epochs_ended += 1
             for work, result in zip(works, results, strict=True):
                 self._take_result(work, result, begun, lasted)
+            log_begun(partition for result in results for partition in result.partitions)
             self._end_tallies()
             self._take_slots(results, begun)
             for flow, runtime in self._runtimes.items():
@@ -426,8 +428,6 @@ class Engine:
                 if runtime.begun != begun[flow]:
                     continue
                 runtime.take_result(partition)
-                if partition.note:
-                    logger_of(flow).warning("%s: %s", partition.source, partition.note)
                 if (producer := producers.get(flow)) is not None:
                     runtime.take_written(targets[flow, partition.source], partition, producer)
 

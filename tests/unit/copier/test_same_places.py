@@ -168,7 +168,7 @@ def test_what_the_source_has_removed_of_what_came_from_the_copy_is_no_gap(
     work = PartitionWork(FLOW, ORDERS, ORDERS, "here", handover, target_id="there", is_two_way=True, copied_back=back)
     place = gone_on(work, handover, Ends(starts_at, 12, 0, 10, 10, 12))
     assert isinstance(place, Ready)
-    assert (place.handover.position.read_from, "is gone on with at offset 10" in place.note) == (10, is_followed)
+    assert (place.handover.position.read_from, place.followed_to) == (10, 10 if is_followed else None)
     assert place.records[0] == gap
 
 

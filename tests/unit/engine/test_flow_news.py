@@ -8,7 +8,7 @@ from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult
 from mirror.engine import flow_messages
 from mirror.engine.cluster_news import NO_OUTAGES, Away, ClusterNews, Outages
-from mirror.engine.flow_news import FlowNews
+from mirror.engine.flow_news import FlowNews, log_begun
 from mirror.engine.flow_pauses import take_pauses
 from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
@@ -336,3 +336,18 @@ def test_a_report_of_ten_thousand_failing_groups_and_partitions_stays_small(watc
     assert "group offsets east->west: ... and 9,990 more" in reasons
     assert "group offsets east->west: ... and 9,990 more" in notes
     assert sum(len(each) for each in (*reasons, *notes)) < 50_000
+
+
+def test_copies_that_are_gone_on_with_behind_the_flow_back_are_one_line_and_no_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "mirror")
+    flow = EAST_WEST
+    places = [PartitionResult(flow, TopicPartition("orders", each), None, followed_to=10) for each in range(7)]
+    log_begun([*places, PartitionResult(flow, TopicPartition("bills", 0), None, note="it was truncated")])
+    assert [f"{record.levelname} {record.getMessage()}" for record in caplog.records] == [
+        "WARNING bills-0: it was truncated",
+        "INFO copies from where west->east has copied to, what lies before that is there: "
+        + "".join(f"orders-{each} from offset 10, " for each in range(4))
+        + "orders-4 from offset 10 and 2 more",
+    ]
