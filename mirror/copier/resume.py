@@ -78,8 +78,8 @@ class Ready:
     """Copying may begin at ``handover``, once ``records`` are in the state topic; ``note``: what people should know.
 
     ``append_point``: of a copy with the source's offsets. ``removed``: how many of those skipped by the match are gone
-    from the source. ``followed_to``: where the flow back has copied the copy up to there, the offset from which on it is
-    gone on with; None where it goes on from what is on record.
+    from the source. ``followed_to``: where the flow back has copied the copy up to there, the offset from which on it
+    is gone on with; None where it goes on from what is on record.
     """
 
     handover: Handover
