@@ -21,12 +21,13 @@ _BLOCK = r"[|>][+-]?[ \t]*(?:\n[ \t]+[^\n]*)+"
 # Commas and semicolons too may be of a secret: what follows them is hidden with it.
 _VALUE = rf"""(?:{_QUOTED}|{_BLOCK}|(?:(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate|NTLM)\s+)?[^\s"']\S*)"""
 _NAMED = (
-    r"[\w.-]*(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|api[_-]?key|private[_-]?key|authorization)[\w.-]*"
+    r"[\w.-]*(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|(?:api|private|access|account)[_-]?key"
+    r"|keystore\.key|authorization)[\w.-]*"
 )
 # "PASS: 3 tests" is none, nor is "key=value".
 _SHORT = r"\b(?:\w+[_.-])?pass(?:=|\\*[\"']\s*:\s*)|--(?:pass|key)(?:\s+|=)|(?<!\S)(?:-u|--user)\s*[^\s:]+:"
 _IN_TEXT = re.compile(
-    rf"""(?P<name>{_NAMED}\\*["']?\s*[=:]\s*|--{_NAMED}\s+|\bBearer\s+|{_SHORT}){_VALUE}|(?P<scheme>://)[^\s/]+(?=@)""",
+    rf"""(?P<name>{_NAMED}(?:\x1b\[[\d;]*m)?(?:\\*["']?\s*[=:]>?\s*|>)|--{_NAMED}\s+|\bBearer\s+|{_SHORT}){_VALUE}|(?P<scheme>://)(?:[^\s/]+|[^\s/:@]+:(?!\d+/)\S+)(?=@)""",
     re.IGNORECASE,
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)

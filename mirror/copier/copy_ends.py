@@ -1,4 +1,4 @@
-"""Where copies of unchanged names end, looked up beside the copy loop before anything is appended to them."""
+"""Where copies of unchanged names end, and what they hold there, looked up beside the copy loop before it appends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from mirror.copier.connections import Connections
 from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
-from mirror.copier.same_lane import SameOffsetsLane
+from mirror.copier.same_lane import Content, Doubt, SameOffsetsLane
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, View
+from mirror.kafka.log import holds_record
 from mirror.kafka.problems import KafkaProblem
 from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+
+#: For so long the flow back may say that it has copied what is in doubt: mostly it is about to.
+_DOUBT_SECONDS = 0.5
 
 
 class _Share(Protocol):
@@ -42,8 +47,18 @@ class CopyEnds:
                 for lane in share.lanes
                 if isinstance(lane, SameOffsetsLane) and lane.wants_look and now >= lane.stream.backoff_until
             ]
+            doubting = [
+                (lane, lane.doubt)
+                for lane in share.lanes
+                if isinstance(lane, SameOffsetsLane)
+                and lane.doubt is not None
+                and now >= max(lane.stream.backoff_until, lane.doubt.since + _DOUBT_SECONDS)
+            ]
             cluster = clusters[share.flow, "target"]
-            if waiting and not self._connections.is_asking(cluster):
+            if doubting and not self._connections.is_asking(cluster):
+                reading = partial(_contents, doubts=[doubt for _, doubt in doubting])
+                self._connections.ask(cluster, reading, partial(self._read, doubting))
+            elif waiting and not self._connections.is_asking(cluster):
                 for lane in waiting:
                     lane.asks()
                 copies = [lane.work.target for lane in waiting]
@@ -60,3 +75,40 @@ class CopyEnds:
             else:
                 lane.stream.pause(str(ends.problems.get(copy, found)))
             self._touched(lane)
+
+    def _read(
+        self,
+        doubting: Sequence[tuple[SameOffsetsLane, Doubt]],
+        found: Mapping[TopicPartition, Content | str] | KafkaProblem,
+    ) -> None:
+        for lane, doubt in doubting:
+            content = str(found) if isinstance(found, KafkaProblem) else found[doubt.copy]
+            if isinstance(content, str):
+                lane.stream.pause(content)
+            else:
+                lane.read(doubt, content)
+            self._touched(lane)
+
+
+def _contents(channel: Channel, doubts: Sequence[Doubt]) -> dict[TopicPartition, Content | str]:
+    """Return what copies hold at offsets that are in doubt, or why that is not known."""
+    found: dict[TopicPartition, Content | str] = {}
+    for doubt in doubts:
+        try:
+            found[doubt.copy] = _content(channel, doubt)
+        except KafkaProblem as problem:
+            found[doubt.copy] = str(problem)
+    return found
+
+
+def _content(channel: Channel, doubt: Doubt) -> Content | str:
+    copy, read_committed = doubt.copy, doubt.read_committed
+    view = View.STABLE if read_committed else View.VISIBLE
+    if channel.offsets([copy], LATEST, view)[copy] < doubt.until:
+        return (
+            f"{copy} on {channel.alias} is not readable up to {doubt.until} yet: a transaction is open, or replicas lag"
+        )
+    stretch = partial(holds_record, channel, copy, doubt.start, doubt.until, read_committed=read_committed)
+    if stretch(but_for=[doubt.own]):
+        return Content.OTHERS
+    return Content.OWN if stretch() else Content.NOTHING

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +38,49 @@ class Hole:
     producer: Producer
 
 
+class Content(enum.Enum):
+    """What a stretch of a copy holds."""
+
+    #: Records that the flow has not written.
+    OTHERS = enum.auto()
+    #: Of records those alone that the flow has written.
+    OWN = enum.auto()
+    #: No record: markers, records of aborted transactions, or nothing any more.
+    NOTHING = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Offsets at which a copy has something that the source has not, by what was fetched of it: it is to be read.
+
+    Attributes
+    ----------
+    at
+        where the copy ended for the lane.
+    start, until
+        the offsets, from one up to, not including, another.
+    original
+        from where on the source has records that no flow has copied there; ``until`` if it has none.
+    asked_at
+        up to where the source was fetched when it was asked where the copy ends.
+    end
+        where the copy ends.
+    since
+        in monotonic seconds.
+    """
+
+    copy: TopicPartition
+    at: int
+    start: int
+    until: int
+    original: int
+    asked_at: int
+    end: int
+    since: float
+    own: int
+    read_committed: bool
+
+
 class SameOffsetsLane(Lane):
     """Copies one partition to the source's offsets: a batch goes out once the copy ends where its first record belongs.
 
@@ -49,7 +94,9 @@ class SameOffsetsLane(Lane):
         What is told of that end while a hole is being filled may count what fills it: it is asked again behind that.
     (b) What the flow in the other direction has copied into the source is passed by as far as the copy reaches: it is
         there, at the same offset. Where the copy holds something else behind its position, the partition stops before
-        anything is appended.
+        anything is appended: also where the source has nothing at these offsets, because of retention, compaction or
+        markers. Up to where the flow back has copied that is the same on both; behind that the copy is read
+        (:attr:`doubt`).
     (c) What leaves the copy without a record of the source is on record as a gap before its offsets are filled. Behind
         a crash the copy's end is all that tells where to go on: a gap before that is not found again.
     """
@@ -83,6 +130,10 @@ class SameOffsetsLane(Lane):
         # What of the source, from where the copy ends on, the flow back has copied there, and what others have written.
         self._copied_back: deque[tuple[int, int]] = deque()
         self._originals: deque[tuple[int, int]] = deque()
+        self._copied_back_until = work.copied_back.filled_until if work.copied_back and work.is_original else 0
+        #: What of the copy is to be read before it is passed by, if anything is.
+        self.doubt: Doubt | None = None
+        self._reads_committed = False
         super().__init__(work, handover, producer, append_point.sequence, syncs, parked_topic, None, mirrored)
         # What others write is noticed by the first offset that is not the expected one.
         self._foreign = None
@@ -99,7 +150,8 @@ class SameOffsetsLane(Lane):
     @property
     def wants_look(self) -> bool:
         """Whether it is to be looked up where the copy ends before anything more is appended to it."""
-        if self.append_point.begins_at >= 0 or self._is_being_filled or not self._may_append:
+        is_busy = self._is_being_filled or self.doubt is not None
+        if self.append_point.begins_at >= 0 or is_busy or not self._may_append:
             return False
         waiting = self.stream.waiting[:1]
         if self._looked_until == _NOT_LOOKED:
@@ -118,17 +170,36 @@ class SameOffsetsLane(Lane):
         if end < at:
             self.look_again(f"{copy} ends at {end}, and ended at {at} before")
             return
-        if end > at and self._back is None:
-            self._conflicts(at, end)
-            return
         self._forget_passed()
-        passed = min(end, asked_at)
-        original = max(at, self._originals[0][0]) if self._originals else passed
-        if original < passed:
-            self._conflicts(original, end)
-        elif self._pass_by(passed) and end == self.append_point.end:
+        passed = min(end, asked_at) if self._back is not None else end
+        first = at if self._back is None else self._originals[0][0] if self._originals else passed
+        original, known = min(max(at, first), passed), max(at, self._copied_back_until)
+        start = min(original, known) if self._back is not None else at
+        if start < passed:
+            now = time.monotonic()
+            own = self.producer.producer_id
+            self.doubt = Doubt(copy, at, start, passed, original, asked_at, end, now, own, self._reads_committed)
+        else:
+            self._go_on_behind(passed, asked_at, end)
+
+    def _go_on_behind(self, passed: int, asked_at: int, end: int) -> None:
+        if self._pass_by(passed) and end == self.append_point.end:
             self._looked_until = asked_at
             self.stream.go_on()
+
+    def read(self, doubt: Doubt, content: Content) -> None:
+        """Take in what was read of the copy; a doubt that is over is not spoken of."""
+        if self.doubt is not doubt:
+            return
+        self.doubt = None
+        if self.append_point.end != doubt.at:
+            return
+        if content is Content.OWN:
+            self.look_again(f"{doubt.copy} has from {doubt.start} on what an engine of this flow had sent before")
+        elif content is Content.OTHERS or doubt.original < doubt.until:
+            self._conflicts(min(doubt.start, doubt.original), doubt.end)
+        else:
+            self._go_on_behind(doubt.until, doubt.asked_at, doubt.end)
 
     def _may_go(self, piece: Piece) -> bool:
         """Whether a batch may be appended if its place is next; one that was copied back only if that was looked up.
@@ -250,7 +321,7 @@ class SameOffsetsLane(Lane):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way, nothing is to be filled, and nothing has to be written down."""
-        is_busy = self._is_being_filled or self.hole is not None or self.wants_look
+        is_busy = self._is_being_filled or self.hole is not None or self.wants_look or self.doubt is not None
         return super().is_idle and not is_busy
 
     def pass_by_foreign(self, target_end: int) -> None:
@@ -264,12 +335,17 @@ class SameOffsetsLane(Lane):
         """Take in what was fetched; see :meth:`Lane.take`."""
         if self._looks and self.stream.is_idle:
             self._looked_until = _NOT_LOOKED
+        self._reads_committed = read_committed
         if self._back is not None:
             for _, header in batch.batches(frame, part.start, part.stop):
+                if header.producer_id == self._back:
+                    self._copied_back_until = max(self._copied_back_until, header.next_offset)
                 is_new = header.next_offset > max(self.fetch_position, self.append_point.end)
                 if is_new and not header.is_control:
                     stretches = self._copied_back if header.producer_id == self._back else self._originals
                     stretches.append((header.base_offset, header.next_offset))
+            if self.doubt is not None and self.doubt.until <= min(self.doubt.original, self._copied_back_until):
+                self.doubt = None
         super().take(frame, part, read_committed=read_committed, received_at=received_at)
 
     def _put_records(self, kept: Sequence[Record], header: Header, upstream_next: int) -> None:

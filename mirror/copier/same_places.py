@@ -234,7 +234,7 @@ def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: App
 def _copied_back_until(work: PartitionWork, ends: Ends) -> int:
     """Return up to where the source has what the flow back has copied from the copy."""
     assert work.copied_back is not None
-    return min(work.copied_back.upstream, ends.target_end, ends.source_written)
+    return min(work.copied_back.filled_until, ends.target_end, ends.source_written)
 
 
 def _not_followed(flow: FlowWork, work: PartitionWork) -> NotYet:

@@ -115,6 +115,11 @@ class Position:
         return next((end for start, end in self.passed_gaps if start <= self.upstream < end), self.upstream)
 
     @property
+    def filled_until(self) -> int:
+        """The source's offset up to which the copy has all that it is to have, also what fills offsets."""
+        return min(self.upstream, self.downstream) if self.same_offsets else self.upstream
+
+    @property
     def copy_id(self) -> CopyId:
         """Which copy its offsets are of."""
         return CopyId(self.topic_id, self.target_id, self.incarnation)

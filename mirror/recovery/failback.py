@@ -24,7 +24,7 @@ from mirror.recovery.failover import (
 )
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.left_behind import left_behind_refusal, left_behind_step
+from mirror.recovery.left_behind import left_behind_refusal, left_behind_step, with_none_left_since
 from mirror.recovery.making_anew import (
     MAKE_ANEW,
     SAVE,
@@ -99,7 +99,7 @@ def steps_home(
         move.verify(),
         move.groups(),
         move.positions(),
-        move.last_look(),
+        with_none_left_since(move.last_look(), forward),
         *(() if shares else admitted),
         move.start(),
         _forward_again(move, forward),
@@ -265,9 +265,9 @@ def alike(record: Copied, home: Copied) -> Copied:
         ids = (position.target_id, position.topic_id)
         if back is None or not (position.same_offsets and back.same_offsets) or not all(ids):
             return position
-        if (back.topic_id, back.target_id) != ids or back.upstream <= position.upstream:
+        if (back.topic_id, back.target_id) != ids or back.filled_until <= position.upstream:
             return position
-        return replace(position, upstream=back.upstream)
+        return replace(position, upstream=back.filled_until)
 
     return replace(record, positions={each: reached(each, position) for each, position in record.positions.items()})
 

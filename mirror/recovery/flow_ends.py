@@ -294,7 +294,7 @@ def yet_to_be_copied(
 
     What the source has removed before it was copied counts too, until an engine has it on record as a gap.
     """
-    reached = {each: copied.positions[each].upstream if each in copied.positions else 0 for each in fixed}
+    reached = {each: copied.positions[each].filled_until if each in copied.positions else 0 for each in fixed}
     short = {each: (reached[each], end) for each, end in fixed.items() if reached[each] < end}
     # Markers of transactions are not copied; those at the end are passed all the same.
     held = dict(ends.holding(short)) if short else {}

@@ -9,16 +9,19 @@ the old cluster never sees them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from mirror.evidence.facts import Json
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.move import Move
-from mirror.recovery.step_facts import named, stretches_named
+from mirror.recovery.step_facts import named, positions_named, rows_of, stretches_named
 from mirror.recovery.steps import Known, Result, Step
 from mirror.recovery.stranded_files import next_directory, saved_whole
 
 LEFT_BEHIND = "left behind"
+_SAVED_UNTIL = "saved_until"
 
 
 def left_behind_refusal(forward: FlowEnds, *, is_accepted: bool) -> str | None:
@@ -49,12 +52,31 @@ def left_behind_step(move: Move, forward: FlowEnds, *, is_accepted: bool) -> Ste
         if isinstance(saved, str):
             return Result(Verdict.FAIL, saved)
         stay = f"{named(stretches_named(found))} on {target} stay there"
-        return Result(
-            Verdict.PASS, f"{stay}, and nobody copies them; saved in {saved.directory}", {"files": saved.rows()}
-        )
+        facts: dict[str, Json] = {
+            "files": saved.rows(),
+            _SAVED_UNTIL: rows_of({each: end for each, (_, end) in found.items()}),
+        }
+        return Result(Verdict.PASS, f"{stay}, and nobody copies them; saved in {saved.directory}", facts)
 
     doing = f"look for what was written to {target} since {forward.flow} was cut, and is not copied back"
     return Step(LEFT_BEHIND, doing, act)
+
+
+def with_none_left_since(look: Step, forward: FlowEnds) -> Step:
+    """Return the last look before the applications are started, which passes only if no such record came since."""
+
+    def act(known: Known) -> Result:
+        found = look.act(known)
+        if found.verdict is not Verdict.PASS:
+            return found
+        saved = positions_named(known.get(LEFT_BEHIND, {}), _SAVED_UNTIL)
+        left = {
+            each: (max(start, saved.get(each, start)), end) for each, (start, end) in forward.not_copied_back().items()
+        }
+        left = {each: (start, end) for each, (start, end) in left.items() if start < end}
+        return Result(Verdict.FAIL, _refused(forward, left)) if left else found
+
+    return replace(look, act=act)
 
 
 def _refused(forward: FlowEnds, found: Mapping[TopicPartition, tuple[int, int]]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from mirror.kafka import codes
 from mirror.kafka.cluster import Cluster
 from mirror.waiting import wait_until
-from tests.brokers.copying import leave_marker, producer_to, write
+from tests.brokers.copying import delete_records, leave_marker, producer_to, write
 from tests.brokers.same_offsets_both_ways import PATIENCE_SECONDS, SETTINGS, Pair
 from tests.brokers.same_offsets_killed import read
 from tests.brokers.same_offsets_late import late_append
@@ -97,6 +97,22 @@ def test_a_topic_with_records_is_followed_once_it_is_copied_and_stops_where_both
         pair.await_reason(pair.back, "with records that")
         pair.await_reason(pair.there, "with records that")
     assert [read(client, orders, "read_uncommitted") for client in (pair.home, pair.away)] == before
+
+
+def test_what_only_the_old_cluster_has_is_not_passed_by_where_the_standby_has_removed_its_own(pair: Pair) -> None:
+    """Five records of the old cluster passed for copied: neither status, stranded nor a failback named them."""
+    orders = pair.orders
+    write(pair.home, orders, range(5))
+    with pair.engine():
+        pair.await_end(pair.away, 5)
+        pair.await_copied(pair.back, 5)
+    # The old cluster is lost behind offset 10, and the applications go on on the other one.
+    write(pair.home, orders, range(5, 10))
+    write(pair.away, orders, range(100, 118))
+    delete_records(pair.away, orders, 20)
+    with pair.engine():
+        pair.await_reason(pair.back, "goes up to offset 10 with records that")
+    assert list(read(pair.home, orders, "read_uncommitted")) == list(range(10))
 
 
 def test_what_only_the_original_has_stays_there_where_its_copy_began_behind_it(pair: Pair) -> None:

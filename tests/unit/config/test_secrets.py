@@ -26,6 +26,13 @@ from mirror.config.secrets import command_without_secrets, without_secrets
         "user:\n  password: |\n    s3cret\n    s3cret\n  name: ann",
         "password: >-\n  s3cret",
         "https://ann:s3cret@example.com",
+        "https://ann:s3c/s3cret@example.com",
+        "Endpoint=sb://there/;SharedAccessKey=s3cret=",
+        "AccountKey=s3cret",
+        "<password>s3cret</password>",
+        "password => 's3cret'",
+        "password\x1b[0m: s3cret",
+        "ssl.keystore.key=s3cret",
         "-----BEGIN PRIVATE KEY-----\ns3cret",
     ],
 )
@@ -56,6 +63,7 @@ def test_behind_a_block_the_text_is_shown() -> None:
         ("sh", "-c", "psql password=a,s3cret"),
         ("sh", "-c", "curl -u ann:s3cret there"),
         ("client", "--password=a s3cret"),
+        ("client", "--connection", "SharedAccessKey=s3cret"),
     ],
 )
 def test_a_secret_among_arguments_is_hidden(argv: tuple[str, ...]) -> None:

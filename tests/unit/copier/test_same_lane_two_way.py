@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.append_point import AppendPoint
-from mirror.copier.same_lane import Hole, SameOffsetsLane
+from mirror.copier.same_lane import Content, Hole, SameOffsetsLane
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
@@ -38,6 +40,13 @@ def look(lane: SameOffsetsLane, end: int) -> None:
     assert lane.wants_look
     lane.asks()
     lane.looked(end)
+
+
+def read(lane: SameOffsetsLane, content: Content) -> None:
+    assert lane.doubt is not None
+    assert not lane.wants_look
+    assert not lane.is_idle
+    lane.read(lane.doubt, content)
 
 
 def test_nothing_is_appended_before_it_is_known_where_the_copy_ends() -> None:
@@ -120,11 +129,17 @@ def test_a_hole_that_was_read_since_the_end_was_asked_for_waits_for_the_next_ans
     assert lane.hole.until == 3
 
 
+@pytest.mark.parametrize("content", [Content.OTHERS, Content.NOTHING])
 @pytest.mark.parametrize("is_two_way", [True, False])
-def test_where_the_copy_holds_something_else_nothing_is_appended_and_the_partition_stops(is_two_way: bool) -> None:
+def test_where_the_copy_holds_something_else_nothing_is_appended_and_the_partition_stops(
+    is_two_way: bool, content: Content
+) -> None:
+    """Markers, too, have offsets that the source has records at."""
     lane = lane_of(THERE, is_two_way=is_two_way)
     take(lane, batch_of(0, 5))
     look(lane, 3)
+    assert not lane.stream.can_send(float("inf"))
+    read(lane, content)
     assert not lane.stream.can_send(float("inf"))
     assert lane.stopped is not None
     assert "orders-3 on west goes up to offset 3 with records that east does not have there, from 0 on" in lane.stopped
@@ -135,7 +150,75 @@ def test_one_way_what_lies_in_the_copy_is_nobodys_copy() -> None:
     lane = lane_of(THERE, is_two_way=False)
     take(lane, batch_of(0, 5, THEIRS))
     look(lane, 5)
+    read(lane, Content.OTHERS)
     assert lane.stopped is not None
+
+
+@pytest.mark.parametrize("is_two_way", [True, False])
+def test_what_an_engine_before_had_sent_and_comes_late_is_looked_up_and_stops_nothing(is_two_way: bool) -> None:
+    lane = lane_of(THERE, is_two_way=is_two_way)
+    take(lane, batch_of(0, 5))
+    look(lane, 3)
+    read(lane, Content.OWN)
+    assert (lane.stopped, lane.is_lost) == (None, True)
+
+
+def behind_retention(lane: SameOffsetsLane) -> None:
+    lane.skip_gap(150, 0)
+    take(lane, batch_of(150, 5))
+
+
+def behind_compaction(lane: SameOffsetsLane) -> None:
+    take(lane, batch_of(120, 5))
+
+
+def behind_a_marker(lane: SameOffsetsLane) -> None:
+    lane.fetch_position = 101
+    take(lane, batch_of(101, 5))
+
+
+@pytest.mark.parametrize(("fetch", "end"), [(behind_retention, 110), (behind_compaction, 110), (behind_a_marker, 101)])
+@pytest.mark.parametrize(("content", "stops"), [(Content.OTHERS, True), (Content.NOTHING, False)])
+def test_where_the_source_has_nothing_the_copy_is_read_before_it_is_passed_by(
+    fetch: Callable[[SameOffsetsLane], None], end: int, content: Content, stops: bool
+) -> None:
+    """East was lost, and has come back with records that nobody has copied, at offsets that west has removed."""
+    lane = lane_of(BACK, 100)
+    fetch(lane)
+    look(lane, end)
+    assert (lane.upstream, lane.append_point.end) == (100, 100)
+    read(lane, content)
+    assert (lane.stopped is not None) is stops
+    assert lane.append_point.end == (100 if stops else end)
+
+
+def test_what_the_flow_back_has_copied_by_then_is_not_read() -> None:
+    lane = lane_of(BACK, 100)
+    lane.fetch_position = 103
+    look(lane, 102)
+    doubt = lane.doubt
+    assert doubt is not None
+    assert (doubt.start, doubt.until) == (100, 102)
+    take(lane, batch_of(103, 2, producer_of(THERE)))
+    assert lane.doubt is None
+    lane.read(doubt, Content.OTHERS)
+    assert lane.stopped is None
+    look(lane, 105)
+    assert (lane.append_point.end, lane.doubt) == (105, None)
+
+
+def test_nor_what_it_has_on_record_as_copied() -> None:
+    position = Position(100, 100, 0, True, same_offsets=True)
+    back = Position(110, 108, 0, True, 0, "copy", "id", same_offsets=True)
+    work = PartitionWork(
+        *(BACK, TOPIC, TOPIC, "id", None), target_id="copy", pad_limit=1_000, is_two_way=True, copied_back=back
+    )
+    handover = Handover(position, (), clean=True)
+    lane = SameOffsetsLane(work, handover, producer_of(BACK), AppendPoint(100, 0, False), None)
+    behind_compaction(lane)
+    look(lane, 110)
+    assert lane.doubt is not None
+    assert (lane.doubt.start, lane.doubt.until) == (108, 110)
 
 
 def test_a_copy_that_is_ahead_waits_for_its_records_to_be_copied_back() -> None:
@@ -240,6 +323,12 @@ class Pair:
             self.asked[at] = copy.end
         elif what == "answer" and at in self.asked:
             lane.looked(self.asked.pop(at))
+        elif what == "read" and (doubt := lane.doubt) is not None:
+            there = [
+                each for each in copy.batches if doubt.start < each[1].next_offset and each[1].base_offset < doubt.until
+            ]
+            others = any(header.producer_id != doubt.own for _, header in there)
+            lane.read(doubt, Content.OTHERS if others else Content.OWN if there else Content.NOTHING)
         elif what == "send" and lane.stream.can_send(float("inf")):
             base = copy.append(lane.stream.take().content)
             lane.stream.answered(0, base, "")
@@ -260,7 +349,7 @@ class Pair:
 
     def settle(self) -> None:
         for _ in range(200):
-            for what in ("fetch", "ask", "answer", "send", "fill", "marker arrives", "filled"):
+            for what in ("fetch", "ask", "answer", "read", "send", "fill", "marker arrives", "filled"):
                 for at in self.lanes:
                     self.take_step(what, at)
 
@@ -268,7 +357,7 @@ class Pair:
 _STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["write", "marker", "fetch", "ask", "answer", "send", "fill", "marker arrives", "filled", "switch"]
+            ["write", "marker", "fetch", "ask", "answer", "read", "send", "fill", "marker arrives", "filled", "switch"]
         ),
         st.sampled_from(["east", "west"]),
     ),

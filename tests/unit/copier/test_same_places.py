@@ -452,3 +452,24 @@ def test_offsets_that_the_source_has_again_are_read_although_they_were_a_gap(mon
     place = gone_on(work, handover, Ends(0, 180, 0, 60, 60, 180), history)
     assert isinstance(place, Ready)
     assert place.handover.position.read_from == 60
+
+
+def test_what_was_written_within_a_head_that_is_not_filled_is_not_taken_for_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """East's partition is empty and begins at 1000; west was padded to 300, and applications have written on there."""
+    monkeypatch.setattr(same_places, "read_batches", copied_by_the_flow(300, 0))
+    there = Position(1000, 300, 1000, True, 0, "there", "here", same_offsets=True)
+    work = PartitionWork(
+        *(FLOW, ORDERS, ORDERS, "here", None), target_id="there", is_two_way=True, copied_back=there, pad_limit=10_000
+    )
+    place = same_places._place(
+        cast(FlowWork, SimpleNamespace(flow=FLOW, read_committed=False, from_latest=False)),
+        work,
+        Ends(0, 400, 1000, 1000, 1000, 400),
+        AppendPoint(1000, 0, is_compacted=False),
+        cast(LogHistory, None),
+        cast(Channel, "source"),
+        cast(Channel, "target"),
+    )
+    assert not isinstance(place, Ready) or place.handover.position.upstream <= 300

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from mirror.model.position import Position
 from mirror.recovery.failover import Lacking, Loss, loss_of
 from mirror.recovery.flow_ends import yet_to_be_copied
 from tests.unit.recovery.world import EAST, ORDERS, THERE, WEST, StandInEnds, World
@@ -52,3 +55,13 @@ def test_a_copy_is_not_complete_until_what_was_removed_is_on_record_as_a_gap(
     ends = paused(starts=starts, written=14)
     assert yet_to_be_copied(ends, {ORDERS: 14}, ends.copied()) == {ORDERS: left}
     assert yet_to_be_copied(ends, {ORDERS: 10}, ends.copied()) == {}
+
+
+def test_a_head_of_a_copy_with_the_source_s_offsets_that_is_not_filled_yet_is_waited_for() -> None:
+    """Applications wrote behind the padding, at offsets that nobody copies home."""
+    ends = paused(starts=1000, written=1000)
+    head = Position(1000, 300, 1000, True, same_offsets=True)
+    copied = replace(ends.copied(), positions={ORDERS: head})
+    assert yet_to_be_copied(ends, {ORDERS: 1000}, copied) == {ORDERS: (300, 1000)}
+    filled = replace(copied, positions={ORDERS: replace(head, downstream=1000)})
+    assert yet_to_be_copied(ends, {ORDERS: 1000}, filled) == {}

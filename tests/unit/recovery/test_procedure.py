@@ -873,6 +873,29 @@ def test_what_others_write_into_a_copy_while_a_failback_is_under_way_takes_it_ba
     )
 
 
+@pytest.mark.parametrize("leaves_behind", [False, True])
+def test_what_others_write_into_a_copy_while_the_copy_is_compared_takes_a_failback_back(
+    leaves_behind: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That may take hours; the applications were started where nobody saw it."""
+    world = World()
+    performed(world, tmp_path / "there")
+    world.not_copied_back[WEST] = INTO_COPY if leaves_behind else {}
+    compare = StandInEnds.verify
+
+    def verify(ends: StandInEnds) -> tuple[Verdict, str]:
+        world.not_copied_back[WEST] = {each: (start, end + 1) for each, (start, end) in INTO_COPY.items()}
+        return compare(ends)
+
+    def steps(world: World, directory: Path) -> Sequence[Step]:
+        return steps_home(move_home(world, directory), StandInEnds(world, THERE.flow), leaves_behind=leaves_behind)
+
+    monkeypatch.setattr(StandInEnds, "verify", verify)
+    (failed,) = (each for each in performed(world, tmp_path / "home", steps) if each.result.verdict is Verdict.FAIL)
+    assert (failed.name, world.at_work) == ("last look", {WEST})
+    assert f"east.orders-0 from {12 if leaves_behind else 10} to 12" in failed.result.detail
+
+
 def test_what_others_have_written_into_a_copy_is_saved_where_it_may_stay(tmp_path: Path) -> None:
     world = World()
     performed(world, tmp_path / "there")
