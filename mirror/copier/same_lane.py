@@ -174,7 +174,7 @@ class SameOffsetsLane(Lane):
         passed = min(end, asked_at) if self._back is not None else end
         first = at if self._back is None else self._originals[0][0] if self._originals else passed
         original, known = min(max(at, first), passed), max(at, self._copied_back_until)
-        start = min(original, known) if self._back is not None else at
+        start = min(original, known)
         if start < passed:
             now = time.monotonic()
             own = self.producer.producer_id
