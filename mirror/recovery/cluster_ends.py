@@ -20,6 +20,7 @@ from mirror.kafka.log import LogWriter, holds_record, read_batches
 from mirror.kafka.old_topics import OldTopic
 from mirror.kafka.partition_state import active_producers
 from mirror.kafka.problems import ClusterError
+from mirror.kafka.topic_ids import differ
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
@@ -150,10 +151,14 @@ class ClusterEnds:
         with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
             there = source.topics({each.topic for each in left})
             chosen = [each for each in left if each.topic in there]
+            anew = {
+                each for each in left if each.topic in there and differ(left[each].topic_id, there[each.topic].topic_id)
+            }
             ends = source.offsets(chosen, "latest")
         # One that has no leader, or may not be seen, tells nothing, and may have more.
         untold = there.problems.keys() & {each.topic for each in left}
-        more = sorted(untold | {each.topic for each in chosen if each not in ends or ends[each] > left[each].upstream})
+        copied = {each: 0 if each in anew else left[each].upstream for each in chosen}
+        more = sorted(untold | {each.topic for each in chosen if each not in ends or ends[each] > copied[each]})
         words = f"copied once, and no longer selected by topics of {self.flow}; {self.flow.source} has more of"
         return [f"{words}: {named(more)}"] if more else []
 

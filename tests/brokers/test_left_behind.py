@@ -55,12 +55,19 @@ def test_records_in_copies_under_names_that_are_not_selected_and_from_before_the
                 Position(10, 10 if name == orders else 0, 0, True).record(TopicPartition(name, 0))
                 for name in (orders, audit, early, later)
             ]
-            + [Position(4, 4, 0, True).record(TopicPartition(gone, 0))]
+            + [Position(4, 4, 0, True, topic_id=east.topics([gone])[gone].topic_id).record(TopicPartition(gone, 0))]
         )
     ends.pause()
     assert ends.not_copied_back() == {}, "what was there before the failover is nobody's work since"
     (deselected,) = ends.uncopied_of_deselected()
     assert deselected.endswith(f"{old} has more of: {gone}")
+
+    assert [each.problem for each in east.delete_topics([gone])] == [None]
+    wait_until(lambda: gone not in east.topics([gone]), f"{gone} to be gone", timeout_seconds=60)
+    assert [each.problem for each in east.create_topics([NewTopic(gone, 1, 1)])] == [None]
+    write({"bootstrap.servers": east.bootstrap_servers}, TopicPartition(gone, 0), range(2))
+    (recreated,) = ends.uncopied_of_deselected()
+    assert recreated.endswith(f"{old} has more of: {gone}"), "other records than those that were copied"
 
     for name in (copy.topic, orders, audit, early):
         # The times of records are the producers': these are from before everything else that is there.
