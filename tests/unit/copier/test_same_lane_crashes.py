@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -46,8 +47,11 @@ from tests.unit.copier.same_offsets_in_memory import (
     stand_ins,
 )
 
-# What is known and not mended yet is left out; set to True it is part of the law.
-SECOND_GAP_WHILE_THE_FIRST_IS_FILLED = False
+# What is known and not mended yet is left out; set to True it is part of the law. The shortest histories are below.
+A_SECOND_GAP_WHILE_ONE_IS_FILLED_IS_ON_RECORD_ONCE = False
+A_GAP_BEHIND_WHAT_IS_NOT_COPIED_YET_IS_ON_RECORD_ONCE = False
+A_RECORD_THAT_IS_LEFT_OUT_IS_ON_RECORD_ONCE = False
+LOOK_AT_A_COPY_THAT_IS_TO_BE_LOOKED_UP = False
 
 TIMED_OUT, NOT_LEADER = 7, 6
 FLOW = flow_work()
@@ -71,6 +75,8 @@ class Copy(RuleBasedStateMachine):
         self.in_flight: list[bytes] = []
         self.hole: Hole | None = None
         self.committing: list[StateRecord] | None = None
+        # Whether each gap so far is to be on record once.
+        self.is_once = True
         self._patch: Any = None
 
     @initialize(
@@ -128,7 +134,7 @@ class Copy(RuleBasedStateMachine):
         is_poison = [number in poisoned and self.transform is not None for number in range(count)]
         self.source.write([POISON if each else None for each in is_poison])
 
-    @rule(count=st.sampled_from([1, 1, 2, 12]))
+    @rule(count=st.sampled_from([1, 1, 1, 2, 12]))
     def transactions_end(self, count: int) -> None:
         """Each with a marker; so many that a hole may take many requests to fill."""
         for _ in range(count):
@@ -140,39 +146,44 @@ class Copy(RuleBasedStateMachine):
         """Not the last one: it is still written to."""
         self.source.compact(data.draw(st.integers(0, len(self.source.batches) - 2)), kept)
 
-    @rule(data=st.data())
+    @rule(data=st.data(), is_unread=st.sampled_from([True, True, False]))
     @precondition(lambda self: self.source.start < self.source.end)
-    def the_source_removes_its_beginning(self, data: st.DataObject) -> None:
-        self.source.remove_before(data.draw(st.integers(self.source.start + 1, self.source.end)))
+    def the_source_removes_its_beginning(self, data: st.DataObject, is_unread: bool) -> None:
+        """Mostly more than the engine has read."""
+        first = min(self.lane.fetch_position, self.source.end - 1) if is_unread else 0
+        self.source.remove_before(data.draw(st.integers(max(first, self.source.start) + 1, self.source.end)))
 
     # What an engine does.
 
     @rule(most=st.integers(1, 3))
     @precondition(lambda self: self._can_fetch())
     def the_source_is_read(self, most: int) -> None:
-        if self.lane.fetch_position < self.source.start:
-            self.lane.skip_gap(self.source.start, next(self.seconds) * 1000)
+        lane = self.lane
+        if lane.fetch_position < self.source.start:
+            self.is_once = self.is_once and self._is_to_be_on_record_once()
+            lane.skip_gap(self.source.start, next(self.seconds) * 1000)
         else:
-            take(self.lane, *self.source.fetch(self.lane.fetch_position, most))
+            take(lane, *self.source.fetch(lane.fetch_position, most))
 
     def _can_fetch(self) -> bool:
-        lane, source = self.lane, self.source
-        if lane.is_over:
-            return False
-        if lane.fetch_position < source.start:
-            return SECOND_GAP_WHILE_THE_FIRST_IS_FILLED or not self._is_first_gap_apart()
-        return bool(source.fetch(lane.fetch_position, 1))
+        is_to_be_read = bool(self.source.fetch(self.lane.fetch_position, 1))
+        return not self.lane.is_over and (is_to_be_read or self.lane.fetch_position < self.source.start)
 
-    def _is_first_gap_apart(self) -> bool:
-        """Whether a gap is being filled that does not reach to where the source is read next."""
-        handover = self.lane.result().handover
-        passed = handover.position.passed_gap if handover is not None else None
-        return passed is not None and passed[1] != self.lane.fetch_position
+    def _is_to_be_on_record_once(self) -> bool:
+        """Whether a gap that is found now is recorded once, as far as that is mended."""
+        handover, begins = self.lane.result().handover, self.lane.fetch_position
+        assert handover is not None
+        at = handover.position
+        if at.passed_gap is not None and at.passed_gap[0] <= at.upstream and at.passed_gap[1] != begins:
+            return A_SECOND_GAP_WHILE_ONE_IS_FILLED_IS_ON_RECORD_ONCE
+        return at.read_from == begins or A_GAP_BEHIND_WHAT_IS_NOT_COPIED_YET_IS_ON_RECORD_ONCE
 
-    @rule()
+    @rule(is_answered_at_once=st.sampled_from([True, True, False]))
     @precondition(lambda self: self.lane.stream.can_send(math.inf))
-    def a_batch_goes_out(self) -> None:
+    def a_batch_goes_out(self, is_answered_at_once: bool = False) -> None:
         self.in_flight.append(bytes(self.lane.stream.take().content))
+        if is_answered_at_once:
+            self.a_batch_is_appended()
 
     @rule()
     @precondition(lambda self: self.in_flight)
@@ -199,13 +210,15 @@ class Copy(RuleBasedStateMachine):
         for content in self.in_flight[:count]:
             self.target.append(content)
 
-    @rule()
+    @rule(is_filled_at_once=st.sampled_from([True, True, False]))
     @precondition(lambda self: self.hole is None and self.lane.hole is not None)
-    def a_hole_is_handed_to_who_fills_it(self) -> None:
+    def a_hole_is_handed_to_who_fills_it(self, is_filled_at_once: bool = False) -> None:
         self.hole = self.lane.hole
         assert self.hole is not None
         assert self.lane.may_fill(self.hole)
         self.lane.being_filled()
+        if is_filled_at_once:
+            self.some_of_a_hole_is_filled()
 
     @rule(fails=st.none() | st.integers(0, 3))
     @precondition(lambda self: self.hole is not None)
@@ -227,10 +240,12 @@ class Copy(RuleBasedStateMachine):
         else:
             self.lane.not_filled(found)
 
-    @rule()
+    @rule(is_answered_at_once=st.sampled_from([True, True, False]))
     @precondition(lambda self: self.committing is None and self.lane.is_dirty)
-    def a_commit_goes_out(self) -> None:
+    def a_commit_goes_out(self, is_answered_at_once: bool = False) -> None:
         self.committing = self.lane.unrecorded()
+        if is_answered_at_once:
+            self.a_commit_is_on_record()
 
     @rule()
     @precondition(lambda self: self.committing is not None)
@@ -240,7 +255,7 @@ class Copy(RuleBasedStateMachine):
         self.lane.recorded()
 
     @rule()
-    @precondition(lambda self: self.lane.is_idle)
+    @precondition(lambda self: self.lane.is_idle and (LOOK_AT_A_COPY_THAT_IS_TO_BE_LOOKED_UP or not self.lane.is_lost))
     def it_is_looked_who_else_has_written_to_the_copy(self) -> None:
         self.lane.pass_by_foreign(self.target.end)
 
@@ -306,7 +321,8 @@ class Copy(RuleBasedStateMachine):
 
     def _a_gap_is_on_record_once_and_has_nothing_that_was_copied(self) -> None:
         removed, left_out = self._in_gaps(GapKind.RETENTION), self._in_gaps(GapKind.SKIPPED)
-        assert len(removed) == len(set(removed))
+        assert not self.is_once or len(removed) == len(set(removed))
+        assert not A_RECORD_THAT_IS_LEFT_OUT_IS_ON_RECORD_ONCE or len(left_out) == len(set(left_out))
         assert all(offset < self.source.start for offset in removed)
         assert all(self.source.written[offset].value == POISON for offset in left_out)
         assert not self._copied().keys() & {*removed, *left_out}
@@ -368,4 +384,75 @@ class Copy(RuleBasedStateMachine):
 
 
 TestCopy = Copy.TestCase
-TestCopy.settings = settings(max_examples=settings.default.max_examples * 3, stateful_step_count=40)
+TestCopy.settings = settings(max_examples=max(200, settings.default.max_examples), stateful_step_count=40)
+
+
+def a_second_gap_while_one_is_filled(copy: Copy) -> None:
+    """The offsets 3 to 5 are read and wait behind the first gap; then they are removed, too."""
+    for _ in range(3):
+        copy.source.write([None] * 3)
+    copy.source.remove_before(3)
+    copy.the_source_is_read(1)
+    copy.the_source_is_read(1)
+    copy.source.remove_before(8)
+    copy.the_source_is_read(1)
+    copy.a_commit_goes_out(is_answered_at_once=True)
+    copy.the_engine_is_killed()
+    copy.the_source_is_read(1)
+    copy.a_commit_goes_out(is_answered_at_once=True)
+
+
+def a_gap_behind_a_marker_that_is_not_there_yet(copy: Copy) -> None:
+    copy.source.mark()
+    copy.the_source_is_read(1)
+    copy.source.write([None])
+    copy.source.remove_before(2)
+    copy.the_source_is_read(1)
+    copy.a_commit_goes_out(is_answered_at_once=True)
+    copy.the_epoch_ends_in_order()
+    copy.the_source_is_read(1)
+    copy.a_commit_goes_out(is_answered_at_once=True)
+
+
+def a_record_left_out_whose_offset_is_not_filled_yet(copy: Copy) -> None:
+    copy.source.write([POISON])
+    copy.the_source_is_read(1)
+    copy.a_commit_goes_out(is_answered_at_once=True)
+    copy.the_epoch_ends_in_order()
+    copy.the_source_is_read(1)
+    copy.a_commit_goes_out(is_answered_at_once=True)
+
+
+def a_marker_without_an_answer_and_a_look_for_foreign_writes(copy: Copy) -> None:
+    """Who fills holes finds the marker there, and the lane is to be looked up anew: it is its own marker."""
+    copy.source.write([None])
+    copy.source.mark()
+    copy.the_source_is_read(2)
+    copy.a_batch_goes_out(is_answered_at_once=True)
+    copy.a_hole_is_handed_to_who_fills_it()
+    copy.some_of_a_hole_is_filled(fails=2)
+    copy.a_hole_is_handed_to_who_fills_it(is_filled_at_once=True)
+    copy.a_commit_goes_out(is_answered_at_once=True)
+    copy.it_is_looked_who_else_has_written_to_the_copy()
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="known, and not mended yet")
+@pytest.mark.parametrize(
+    ("switch", "history"),
+    [
+        ("A_SECOND_GAP_WHILE_ONE_IS_FILLED_IS_ON_RECORD_ONCE", a_second_gap_while_one_is_filled),
+        ("A_GAP_BEHIND_WHAT_IS_NOT_COPIED_YET_IS_ON_RECORD_ONCE", a_gap_behind_a_marker_that_is_not_there_yet),
+        ("A_RECORD_THAT_IS_LEFT_OUT_IS_ON_RECORD_ONCE", a_record_left_out_whose_offset_is_not_filled_yet),
+        ("LOOK_AT_A_COPY_THAT_IS_TO_BE_LOOKED_UP", a_marker_without_an_answer_and_a_look_for_foreign_writes),
+    ],
+)
+def test_what_is_known_and_not_mended_yet(
+    switch: str, history: Callable[[Copy], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once one of them is mended its switch goes, and its history is a test as any other."""
+    monkeypatch.setitem(globals(), switch, True)
+    copy = Copy()
+    copy.begin(start=0, is_compacted=False, writes_many=False, skips=True)
+    with copy._patch:
+        history(copy)
+        copy.what_is_on_record_is_true()
