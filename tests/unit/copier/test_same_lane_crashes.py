@@ -384,7 +384,9 @@ class Copy(RuleBasedStateMachine):
 
 
 TestCopy = Copy.TestCase
-TestCopy.settings = settings(max_examples=max(200, settings.default.max_examples), stateful_step_count=40)
+TestCopy.settings = settings(
+    max_examples=max(200, settings.default.max_examples), stateful_step_count=40, report_multiple_bugs=False
+)
 
 
 def a_second_gap_while_one_is_filled(copy: Copy) -> None:
