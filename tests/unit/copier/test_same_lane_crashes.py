@@ -176,6 +176,14 @@ class Copy(RuleBasedStateMachine):
         else:
             take(lane, *self.source.fetch(lane.fetch_position, most))
 
+    @rule(count=st.integers(1, 2))
+    @precondition(lambda self: not self.lane.is_over)
+    def retention_overtakes_the_engine(self, count: int) -> None:
+        """Just what the law is about, more often than chance would have it."""
+        self.source.write([None] * count)
+        self.source.remove_before(self.source.end)
+        self.the_source_is_read(1)
+
     def _can_fetch(self) -> bool:
         is_to_be_read = bool(self.source.fetch(self.lane.fetch_position, 1))
         return not self.lane.is_over and (is_to_be_read or self.lane.fetch_position < self.source.start)
