@@ -9,6 +9,7 @@ from typing import Any
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.acls import plan_acls, read_acls
+from mirror.control.exchanged_clusters import exchanged
 from mirror.control.flow_log import FlowLog
 from mirror.control.group_kinds import unmirrored_groups
 from mirror.control.quotas import QuotaAction, plan_quotas
@@ -148,6 +149,7 @@ def plan_flow(
         ]
         if not settings.enabled:
             return FlowPlan(flow, topics, [], [], [], (_heartbeats_alone(settings),), enabled=False)
+        topics += _exchanged(flow, upstream, downstream)
         state = _state(target, clusters[flow.target], settings)
         topics += _routes(upstream, downstream, settings, state)
         messages = (
@@ -176,6 +178,11 @@ def _heartbeats_alone(settings: FlowSettings) -> str:
         f"{flow}.enabled is not true, so no topic is copied; as in MirrorMaker an engine writes heartbeats of the flow "
         f"to {settings.heartbeats_topic} on {flow.target} all the same, unless {flow}.emit.heartbeats.enabled = false"
     )
+
+
+def _exchanged(flow: Flow, upstream: ClusterTopics, downstream: ClusterTopics) -> Rows:
+    why = exchanged(flow, upstream.topics, downstream.topics)
+    return [{"cluster": flow.source, "topic": "", "action": "problem", "detail": why}] if why is not None else []
 
 
 def _routes(upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSettings, state: FlowState) -> Rows:

@@ -101,6 +101,20 @@ def settle(gap: Gap, policy: GapPolicy, *, is_certain: bool = True) -> Gap:
     return replace(gap, start=barrier.start, found_at_ms=barrier.found_at_ms, passed=may_pass or policy.is_lifted)
 
 
+def parts(gap: Gap, policy: GapPolicy) -> tuple[Gap, ...]:
+    """Return a gap settled; what of it lies before the one at which the copy stopped is one of its own.
+
+    Nobody has acknowledged that, and it may have held records that were read and not copied.
+    """
+    return _with_part_before(gap, settle(gap, policy))
+
+
+def _with_part_before(gap: Gap, settled: Gap) -> tuple[Gap, ...]:
+    if not settled.passed or settled.start <= gap.start:
+        return (settled,)
+    return replace(gap, end=settled.start, passed=True), settled
+
+
 def news(gap: Gap, policy: GapPolicy) -> tuple[StateRecord, ...]:
     """Return what the state topic lacks of a settled gap."""
     return () if not gap.passed and _barrier_of(gap, policy) is not None else (gap.record(),)
@@ -165,15 +179,15 @@ def overtaken(work: PartitionWork, position: Position, log_start: int, downstrea
 
 def unrecorded(
     work: PartitionWork, recorded: Position, found: Position, ends: Ends, now_ms: int, removed: int = 0
-) -> Gap | None:
-    """Return the gap that was passed, but not recorded, between the recorded position and the one found by a match.
+) -> tuple[Gap, ...]:
+    """Return what was passed, but not recorded, between the recorded position and the one found by a match.
 
     ``removed``: how many records between the two were copied before the source removed them; by the offset map they
     are the last ones.
     """
     end = ends.source_start - removed
     if found.upstream == recorded.upstream or end <= recorded.upstream:
-        return None
+        return ()
     gap = overtaken(work, recorded, end, recorded.downstream, now_ms)
     if removed:
         at_most = counted(end - recorded.upstream, "record")
@@ -183,7 +197,7 @@ def unrecorded(
             "missing, the last of them, or fewer if some offsets held none"
         )
         gap = replace(gap, reason=message)
-    return replace(settle(gap, work.gaps), passed=True)
+    return _with_part_before(gap, replace(settle(gap, work.gaps), passed=True))
 
 
 def made_anew(work: PartitionWork, before: Position, state: FlowState, ends: Ends, now_ms: int) -> Gap | None:

@@ -36,7 +36,7 @@ from mirror.model.offset_sync import OffsetSync
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import RUNS_PER_CHUNK, chunk_record, no_chunk_record
-from mirror.model.stretches import between, united
+from mirror.model.stretches import between, hold, united
 
 # More than this waiting for the target, and the source is not asked for more.
 BACKLOG_BYTES = 8 << 20
@@ -94,7 +94,7 @@ class Lane:
         self.stream: Stream = Stream(
             work.target, self._acknowledged, self._refused, pipelined=True, merge=self.merging, gate=gate
         )
-        self.fetch_position = handover.position.read_from
+        self.fetch_position = handover.position.read_from if handover.read_from is None else handover.read_from
         self.backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
         self.backoff_until = 0.0
         self.trouble: str | None = None
@@ -274,16 +274,21 @@ class Lane:
         policy, downstream = self.work.gaps, self._downstream if self.stream.is_idle else None
         for start, end in between(self._passed_gaps, self.fetch_position, log_start):
             position = replace(self._begun_at, upstream=start)
-            gap = gaps.settle(gaps.overtaken(self.work, position, end, downstream, now_ms), policy)
-            self._unwritten += gaps.news(gap, policy)
+            found = gaps.parts(gaps.overtaken(self.work, position, end, downstream, now_ms), policy)
+            self._unwritten += [record for each in found for record in gaps.news(each, policy)]
             self.is_dirty = True
+            gap = found[-1]
             if not gap.passed:
                 self.stop(gaps.stop_reason(gap))
                 return
-            if self.keeps_offsets:
-                self._passed_gaps = united((*self._passed_gaps, (start, end)), 0, log_start)
+            self._note_passed(start, end)
         self.fetch_position = log_start
         self._settle()
+
+    def _note_passed(self, start: int, end: int) -> None:
+        if self.keeps_offsets:
+            known = (*self._passed_gaps, (start, end))
+            self._passed_gaps = united(known, 0, max(last for _, last in known))
 
     def look_again(self, reason: str) -> None:
         """Read no further: the next epoch finds out what became of the source, or of the copy, and where to go on."""
@@ -465,8 +470,12 @@ class Lane:
             changed = change(self.work, kept)
             kept = changed.records
             for gap in changed.gaps:
+                if self.keeps_offsets and hold(self._passed_gaps, gap.start, gap.end):
+                    # It was left out before, and its offset is not filled yet.
+                    continue
                 self._unwritten.append(gap.record())
                 self.is_dirty = True
+                self._note_passed(gap.start, gap.end)
             if changed.failed is not None:
                 upstream_next = self.fetch_position = changed.failed.offset
                 self.stop(changed.failed.reason)

@@ -251,7 +251,7 @@ def _go_on(
     if isinstance(outcome, Partly):
         found = outcome.handover
         passed = gaps.unrecorded(work, handover.position, found.position, ends, now_ms)
-        news = tuple(gap.record() for gap in (again, passed) if gap is not None)
+        news = tuple(gap.record() for gap in (again, *passed) if gap is not None)
         return replace(outcome, handover=replace(found, unwritten=(*news, *found.unwritten)))
     if isinstance(outcome, Refused):
         detour = gaps.unmatched(work, handover.position, ends, outcome.reason, now_ms)
@@ -259,7 +259,7 @@ def _go_on(
         return replace(around, records=records + around.records)
     at = outcome.handover.position
     passed = gaps.unrecorded(work, handover.position, at, ends, now_ms, outcome.removed)
-    news = tuple(gap.record() for gap in (again, passed) if gap is not None)
+    news = tuple(gap.record() for gap in (again, *passed) if gap is not None)
     return replace(outcome, records=(*news, *outcome.records))
 
 

@@ -326,7 +326,9 @@ class SameOffsetsLane(Lane):
 
     def pass_by_foreign(self, target_end: int) -> None:
         """Stop if somebody else has written into the copy, and no flow copies that into the source."""
-        if self._back is None and target_end > self.append_point.end and self.hole is None:
+        # One that is lost is looked up by the next epoch: what lies there may be its own, of which no answer came.
+        is_known = not self.is_lost and self.hole is None
+        if self._back is None and is_known and target_end > self.append_point.end:
             self.stop(foreign_write(self.work.target, self.append_point.end, target_end))
 
     def take(

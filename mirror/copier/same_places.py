@@ -269,9 +269,6 @@ def _gone_on(
     target: Channel,
 ) -> Place:
     """Go on where the log of the copy ends, if that is of the same source, and of this flow alone."""
-    # Where a replica leads by now that had removed less, it may have written on there.
-    passed_gaps = united(handover.position.passed_gaps, 0, ends.source_start)
-    handover = replace(handover, position=replace(handover.position, passed_gaps=passed_gaps))
     position, where = handover.position, f"{work.target} on {flow.flow.target}"
     if differ(position.topic_id, work.topic_id):
         if work.is_original:
@@ -365,11 +362,16 @@ def _gone_on(
         else ""
     )
     return Ready(
-        Handover(moved, open_runs, clean=True, owes_sync=handover.owes_sync),
+        Handover(moved, open_runs, clean=True, owes_sync=handover.owes_sync, read_from=_read_from(moved, ends)),
         (*handover.unwritten, *chunks, moved.record(work.source)) if is_news else (),
         note=note,
         append_point=with_head,
     )
+
+
+def _read_from(position: Position, ends: Ends) -> int:
+    """Return from where the source is read: where a replica leads by now that had removed less it has records again."""
+    return replace(position, passed_gaps=united(position.passed_gaps, 0, ends.source_start)).read_from
 
 
 def _is_headless(handover: Handover, append_point: AppendPoint) -> bool:

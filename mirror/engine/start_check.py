@@ -8,11 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 from mirror.config.errors import ConfigError
 from mirror.config.properties import read
 from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.control.exchanged_clusters import exchanged
 from mirror.control.topics import lacking_brokers
 from mirror.engine.refusals import TooFewBrokers, refused_transactions
+from mirror.engine.run_log import logger_of
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import ClusterError
 from mirror.model.flow import Flow
+from mirror.model.state_record import state_topic
 
 _TICK_SECONDS = 0.1
 
@@ -44,15 +47,17 @@ def cluster_ids(
 ) -> dict[str, str | Exception]:
     """Return of each cluster of some flows its id, or what it raised; of none that has not answered at ``stop``.
 
-    All are asked at once. What is raised may be `TooFewBrokers`.
+    All are asked at once. What is raised may be `TooFewBrokers`. Clusters that may be exchanged are logged.
     """
     aliases = sorted({alias for each in flows for alias in (each.flow.source, each.flow.target)})
     found: dict[str, str | Exception] = {}
+    states: dict[str, Collection[str]] = {}
 
     def ask(alias: str) -> None:
         try:
             with Cluster.connect(settings.clusters[alias]) as cluster:
                 _require_brokers(cluster, settings, flows)
+                states[alias] = cluster.topics({state_topic(each.flow.source) for each in flows}).keys()
                 found[alias] = cluster.cluster_id
         except Exception as problem:  # noqa: BLE001  # raised by the caller
             found[alias] = problem
@@ -64,6 +69,10 @@ def cluster_ids(
     for thread in asking:
         while thread.is_alive() and not stop.is_set():
             thread.join(timeout=_TICK_SECONDS)
+    for each in flows:
+        source, target = each.flow.source, each.flow.target
+        if {source, target} <= states.keys() and (why := exchanged(each.flow, states[source], states[target])):
+            logger_of(each.flow).warning("%s", why)
     return {alias: found[alias] for alias in aliases if alias in found}
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mirror.atomic_file import write_new
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.groups import recorder
 from mirror.control.liveness import LivenessWatch, is_engine_running
@@ -215,6 +218,23 @@ class ClusterEnds:
         saved = Stranded(directory, tuple(topics.values()), tuple(files))
         stranded_files.seal(saved)
         return saved
+
+    def save_group_positions(self, names: Collection[str], path: Path) -> int:
+        """See `FlowEnds`."""
+        with self._old_cluster() as old:
+            found = old.positions_of_groups([each.group for each in old.groups()])
+        for group, why in found.problems.items():
+            raise ClusterError(self.flow.source, f"asking where group {group} is", why)
+        rows = [
+            (group, *each, position.position)
+            for group, positions in sorted(found.items())
+            for each, position in sorted(positions.items())
+            if each.topic in names
+        ]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        write_new(path, text.getvalue())
+        return len(rows)
 
     def close_topics(self, topics: Collection[OldTopic]) -> None:
         """See `FlowEnds`."""

@@ -59,6 +59,8 @@ class EngineFencing:
         self._hold = FlowProducers(settings.flow, settings.target_producer, settings.transactions, slots=1)
         # The term in which the flow's producers were taken, and since when an engine before has no right to write.
         self._taken: tuple[int, Lease] | None = None
+        # When the engine that is gone last reported: what is reported from here is no engine's.
+        self._reported_ms: int | None = None
 
     @property
     def engine(self) -> str:
@@ -76,6 +78,9 @@ class EngineFencing:
         KafkaProblem
             if the target does not answer, or does not let this be done.
         """
+        if self._reported_ms is None:
+            run = log.poll().run
+            self._reported_ms = run.at_ms if run is not None else now_ms()
         term = self._led_term()
         if term is None:
             return None
@@ -123,23 +128,26 @@ class EngineFencing:
             return report
         self._election.publish(pause_report_record(report))
         # The marks of positions as settled are of a clean stop, which this is not.
-        # The report is of the engine that is gone: that it stopped is not what happened now.
-        stopped_ms = state.run.at_ms if state.run is not None else now_ms()
-        self._election.release(RunReport("STOPPED", (), stopped_ms), is_settled=False)
+        self._election.release(self._report(), is_settled=False)
         # Led once more, the producers are taken once more: another may have had them in between.
         self._taken = None
         return report
 
     def _led_term(self) -> int | None:
         """Return the term in which the flow is led from here, None if it is not."""
-        leads = self._election.round(lambda: RunReport("STOPPED", (), now_ms()))
+        leads = self._election.round(self._report)
         return self._election.term if leads else None
 
     def close(self) -> None:
         """Close the connections; a flow that is led still is released."""
         with closing(self._election):
             if self._election.term is not None:
-                self._election.release(RunReport("STOPPED", (), now_ms()), is_settled=False)
+                self._election.release(self._report(), is_settled=False)
+
+    def _report(self) -> RunReport:
+        """Return the report of the engine that is gone: that it stopped is not what happened now."""
+        assert self._reported_ms is not None
+        return RunReport("STOPPED", (), self._reported_ms)
 
 
 def report_without_engine(

@@ -27,6 +27,7 @@ from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.left_behind import left_behind_refusal, left_behind_step, with_none_left_since
 from mirror.recovery.making_anew import (
     MAKE_ANEW,
+    POSITIONS,
     SAVE,
     await_made_anew,
     copied_anew,
@@ -34,7 +35,7 @@ from mirror.recovery.making_anew import (
     make_anew_step,
     save_step,
 )
-from mirror.recovery.move import GROUPS, Move, failover_entry_message, with_unsure
+from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, with_unsure
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
@@ -133,6 +134,11 @@ def look_home(
     refusal = None
     if other is not None:
         refusal = failover_entry_message(other, forward.flow)
+    elif FINISH in progress.proven and (again := done_of(record)) is not None:
+        refusal = (
+            f"this failback is finished, and {forward.flow} was failed over again since ({again.where}): nothing is "
+            "done; name the directory of that failover, or a new one"
+        )
     elif (
         done_of(record) is None
         and move.entry.run not in {each.run for each in record.failovers}
@@ -163,7 +169,7 @@ def look_home(
     moves = None if GROUPS in progress.proven or refusal is not None else move.ends.plan_groups(ask_source=True)
     unsure = move.unsure(moves, move.ends.copied()) if moves is not None else []
     notes = (
-        naming(forward),
+        naming(forward, record),
         *_made_anew_messages(move, forward, anew - before),
         f"{forward.flow} stays paused until the applications are back; then both flows copy",
         *by_hand_of(forward.flow, record),
@@ -251,7 +257,7 @@ def _finished(forward: FlowEnds, own: str) -> Step:
             forward.take(run)
         return Result(Verdict.PASS, f"nothing is on record any more: the applications are on {forward.flow.source}")
 
-    return Step("finish", f"take the failover off the record on {forward.flow.target}", act)
+    return Step(FINISH, f"take the failover off the record on {forward.flow.target}", act)
 
 
 def alike(record: Copied, home: Copied) -> Copied:
@@ -312,7 +318,10 @@ def _made_anew_messages(move: Move, forward: FlowEnds, anew: Collection[str]) ->
     message = (
         f"{named(sorted(anew))} on {source}: deleted, and made anew from {target}; what only {source} has is saved "
     )
-    message += f"in {move.directory} before, and in neither topic then; groups that are not moved lose their positions"
+    message += (
+        f"in {move.directory} before, and in neither topic then; groups that are not moved lose their positions, "
+    )
+    message += f"which are saved there ({POSITIONS})"
     aborted = (
         f"unless isolation.level = read_committed was set for the flows, records of transactions that {source} had "
         f"aborted are there again as any others: copied to {target} they look like them"

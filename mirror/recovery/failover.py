@@ -18,7 +18,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.denying import DENY, Denying, deny_step
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, Move, failover_entry_message, unseen_groups_message, with_unsure
+from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, unseen_groups_message, with_unsure
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
 
@@ -198,6 +198,11 @@ def _looked_ahead(
     refusal = None
     if other is not None:
         refusal = failover_entry_message(other, move.flow)
+    elif FINISH in progress.proven and move.entry.run not in {each.run for each in copied.failovers}:
+        refusal = (
+            f"this failover is finished, and off the record of {move.flow.target}: it was led back since. Nothing is "
+            "done; another failover takes a run directory of its own"
+        )
     elif not copied.positions:
         refusal = f"{move.flow} has copied nothing that is on record on {move.flow.target}: nobody can go on there"
     loss = loss_of(move.ends, copied, ask_source=mode is not Mode.UNPLANNED)
@@ -208,7 +213,7 @@ def _looked_ahead(
     if mode is Mode.PLANNED and refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, copied)
     unsure = move.unsure(moves, copied) if moves is not None else []
-    notes = (*notes_of(move, back), *by_hand_of(move.flow, copied), *deselected_of(move.flow, copied))
+    notes = (*notes_of(move, back, copied), *by_hand_of(move.flow, copied), *deselected_of(move.flow, copied))
     if moves is not None and moves.unseen:
         notes += (unseen_groups_message(moves, move.flow),)
     if moves is not None:
@@ -303,7 +308,7 @@ def _unseen_since(copied: Copied) -> str:
     return f"since the engine last copied from it without trouble, longer ago than its last report, {at} ({troubles})"
 
 
-def notes_of(move: Move, back: FlowEnds | None) -> tuple[str, ...]:
+def notes_of(move: Move, back: FlowEnds | None, copied: Copied) -> tuple[str, ...]:
     """Return what the names of the copies mean for applications, and whether anything leads back."""
     flow = move.flow
     way_home = (
@@ -312,7 +317,7 @@ def notes_of(move: Move, back: FlowEnds | None) -> tuple[str, ...]:
         if back is None
         else f"{back.flow} copies back what is written on {flow.target}, once {flow.source} answers"
     )
-    return (naming(move.ends), way_home)
+    return (naming(move.ends, copied), way_home)
 
 
 def by_hand_of(flow: Flow, copied: Copied) -> tuple[str, ...]:
@@ -331,7 +336,7 @@ def deselected_of(flow: Flow, copied: Copied) -> tuple[str, ...]:
     return (f"copied once, and no longer selected by topics of {flow}, so that nothing of them is counted: {which}",)
 
 
-def naming(ends: FlowEnds) -> str:
+def naming(ends: FlowEnds, copied: Copied) -> str:
     """Return what the names of the copies mean for applications."""
     source, target, copy = ends.flow.source, ends.flow.target, ends.copy_of("orders")
     if copy != "orders":
@@ -339,10 +344,15 @@ def naming(ends: FlowEnds) -> str:
             f"copies have other names: consumers on {target} read {copy} (what {source} had) and orders (what is "
             f"written on {target}); records that only {source} has stay there, and come to {copy} after a failback"
         )
-    return (
+    kept = (
         f"copies keep their names: consumers on {target} read the same topics; records that only {source} has stay in "
-        f"their place there, and come to {target}, behind what was written meanwhile, after a failback"
     )
+    if any(position.same_offsets for position in copied.positions.values()):
+        return (
+            f"{kept}their place there; where {target} has others at their offsets, they are saved in a file, and in "
+            "neither topic, after a failback (--make-anew)"
+        )
+    return f"{kept}their place there, and come to {target}, behind what was written meanwhile, after a failback"
 
 
 def detect(move: Move) -> Step:

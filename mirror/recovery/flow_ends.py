@@ -161,6 +161,13 @@ class FlowEnds(Protocol):
         """
         ...
 
+    def save_group_positions(self, names: Collection[str], path: Path) -> int:
+        """Save in a new CSV file where all groups of the source are in topics; return how many positions these are.
+
+        A row is a group, a topic, a partition, an offset. Also raises `OSError`.
+        """
+        ...
+
     def close_topics(self, topics: Collection[OldTopic]) -> None:
         """Have the source refuse whatever is produced to these topics."""
         ...

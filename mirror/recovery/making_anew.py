@@ -25,6 +25,8 @@ from mirror.recovery.stranded_files import Stranded, next_directory, saved_in, s
 from mirror.waiting import WaitTimeout, wait_until
 
 SAVE, MAKE_ANEW = "save stranded", "make anew"
+#: As ``kafka-consumer-groups.sh --reset-offsets --from-file`` takes it: group, topic, partition, offset.
+POSITIONS = "group-positions.csv"
 
 
 def made_anew(run: Path, old: FlowEnds) -> frozenset[str]:
@@ -48,11 +50,16 @@ def save_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
         left = sorted(set(topics) - made_anew(move.directory, old))
         if not left:
             return Result(Verdict.PASS, "what is to be made anew was saved, and deleted, before")
+        # What it copies into partitions that have not stopped would be what is written since they were looked through.
+        move.ends.pause()
         saved = saved_whole(lambda: old.save_unmatched(left, next_directory(move.directory)), source)
         if isinstance(saved, str):
             return Result(Verdict.FAIL, saved)
+        positions = saved.directory / POSITIONS
+        count = old.save_group_positions(left, positions)
         message = f"{counted(saved.records, 'record')} that {target} does not have at the same offset"
-        return Result(Verdict.PASS, f"{message} saved in {saved.directory}", {"files": saved.rows()})
+        message += f" saved in {saved.directory}, and {counted(count, 'position')} of groups in {positions}"
+        return Result(Verdict.PASS, message, {"files": saved.rows()})
 
     def drift(_: object) -> str | None:
         saved = _saved(move.directory)
@@ -64,8 +71,11 @@ def save_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
             or None
         )
 
-    doing = f"save what only {source} has of {named(sorted(topics))}: JSON lines in {move.directory}, read again"
-    return Step(SAVE, doing, act, drift=drift)
+    doing = (
+        f"save what only {source} has of {named(sorted(topics))}, and where all groups are in {_them(topics)}: JSON "
+        f"lines, read again, and {POSITIONS}, in {move.directory}"
+    )
+    return Step(SAVE, doing, act, drift=drift, undo=move.unless_given_up(move.ends.resume))
 
 
 def make_anew_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:

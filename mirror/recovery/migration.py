@@ -284,7 +284,7 @@ class Migration:
         remaining = move.ends.remaining(self.groups)
         would = [*remaining.groups, *remaining.topics]
         stay = [each for each in would if not any(each.startswith(f"group {group} (") for group in self.groups)]
-        notes = [*notes_of(move, self.back), *by_hand_of(move.flow, copied), *deselected_of(move.flow, copied)]
+        notes = [*notes_of(move, self.back, copied), *by_hand_of(move.flow, copied), *deselected_of(move.flow, copied)]
         notes += [f"will remain on {move.flow.source}, as things stand: {each}" for each in stay]
         return FailoverPlan(Mode.PLANNED, self.steps(), copied, moves, loss, refusal, tuple(notes))
 

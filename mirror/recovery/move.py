@@ -33,7 +33,7 @@ _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact
 
 FENCE, DRAIN, CUT, VERIFY, GROUPS = "fence", "drain", "cut", "verify", "groups"
 POSITIONS, LAST_LOOK = "positions", "last look"
-START, FIRST_WRITE, FIRST_READS = "start", "first write", "first reads"
+START, FIRST_WRITE, FIRST_READS, FINISH = "start", "first write", "first reads", "finish"
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,7 +516,7 @@ class Move:
             self.record.put(self.entry.at(Phase.DONE, self.now_ms()))
             return Result(Verdict.PASS, f"on record: the applications are on {self.flow.target}")
 
-        return Step("finish", f"put on record, on {self.record.flow.target}, that they are on {self.flow.target}", act)
+        return Step(FINISH, f"put on record, on {self.record.flow.target}, that they are on {self.flow.target}", act)
 
 
 def _first_written(facts: Mapping[str, Json]) -> Sequence[Moment]:

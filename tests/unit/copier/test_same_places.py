@@ -451,7 +451,7 @@ def test_offsets_that_the_source_has_again_are_read_although_they_were_a_gap(mon
     history = SimpleNamespace(divergence=lambda _, at: find_divergence(at.epochs, at.upstream, source.get))
     place = gone_on(work, handover, Ends(0, 180, 0, 60, 60, 180), history)
     assert isinstance(place, Ready)
-    assert place.handover.position.read_from == 60
+    assert place.handover.read_from == 60
 
 
 def test_what_was_written_within_a_head_that_is_not_filled_is_not_taken_for_copied(

@@ -236,3 +236,23 @@ def test_whether_a_run_denies_writes_is_settled_when_it_begins(world: World, eas
     with pytest.raises(ConfigError, match="--fence: its run is of fence no, not yes"):
         plan_failover(request(world, tmp_path / "run", fences=True), Mode.PLANNED)
     assert east.denied() == []
+
+
+def test_a_run_that_is_over_passes_for_nothing_once_the_applications_have_moved_again(
+    world: World, tmp_path: Path
+) -> None:
+    """Its directory named once more, it said that the applications are on the old cluster: they were on the new one."""
+    there = plan_failover(request(world, tmp_path / "a"), Mode.PLANNED)
+    assert {each.result.verdict for each in there.carry_out()} == {Verdict.PASS}
+    home = results(plan_failback(request(world, tmp_path / "a")))
+    assert {each.result.verdict for each in home.values()} == {Verdict.PASS}
+    assert plan_failback(request(world, tmp_path / "a")).plan.refusal is None, "looked at again it is still so"
+    spent = plan_failover(request(world, tmp_path / "a"), Mode.PLANNED).plan.refusal
+    assert spent is not None
+    assert "this failover is finished, and off the record of west" in spent
+    again = plan_failover(request(world, tmp_path / "b"), Mode.PLANNED)
+    assert {each.result.verdict for each in again.carry_out()} == {Verdict.PASS}
+    refusal = plan_failback(request(world, tmp_path / "a")).plan.refusal
+    assert refusal is not None
+    assert "this failback is finished, and east->west was failed over again since" in refusal
+    assert str(tmp_path / "b") in refusal

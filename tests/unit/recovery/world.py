@@ -176,6 +176,11 @@ class StandInEnds:
         self.world.call("save")
         return saved
 
+    def save_group_positions(self, names: Collection[str], path: Path) -> int:
+        self.world.call()
+        path.write_text("".join(f"{group},{ORDERS.topic},0,{at}\n" for group, at in self.world.groups[EAST].items()))
+        return len(self.world.groups[EAST])
+
     def save_stretches(self, stretches: Mapping[TopicPartition, tuple[int, int]], directory: Path) -> Stranded:
         directory.mkdir(parents=True)
         files = [
