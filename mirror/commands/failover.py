@@ -237,6 +237,14 @@ class _Session:
             self.terminal.err.print(self.stands(steps), markup=False, soft_wrap=True)
         return NOT_PASSED if refusal is not None or (verdict is not Verdict.PASS and is_there) else PASSED
 
+    def print_interrupted(self) -> None:
+        """Say where a run stands that somebody has interrupted, and how it goes on."""
+        move, stopped = self.planned.move, ""
+        if has_stopped(self.run_directory):
+            stopped = f" The applications on {move.flow.source} are stopped, and started nowhere yet."
+        message = f"Interrupted. The run stands where it is.{stopped} To go on, or with --take-back to undo it: "
+        self.terminal.err.print(message + self.again, markup=False, soft_wrap=True)
+
     @property
     def again(self) -> str:
         """Return the command by which the run is gone on with."""
@@ -273,7 +281,8 @@ def _perform(session: _Session) -> int:
     """Carry a run out as planned, if somebody agrees; return the exit code."""
     asked, plan, planned = session.asked, session.plan, session.planned
     if asked.takes_back and planned.run.is_new:
-        message = "takes back what a run has done: name its directory by --run-directory"
+        given = f", and {asked.run_directory} holds no run" if asked.run_directory is not None else ""
+        message = f"takes back what a run has done: name its directory by --run-directory{given}"
         raise ConfigError(session.file, None, "--take-back", message)
     if plan.refusal is not None and not asked.takes_back:
         raise ConfigError(session.file, None, "--flow", plan.refusal)
@@ -293,6 +302,9 @@ def _perform(session: _Session) -> int:
     try:
         with watched(waits_on(session.terminal.err)):
             carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
+    except KeyboardInterrupt:
+        session.print_interrupted()
+        return NOT_PASSED
     except OSError as problem:
         # What goes wrong with a step is in its result; without its journal the run cannot go on.
         if problem.filename is not None:

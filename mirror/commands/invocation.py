@@ -29,11 +29,11 @@ STANDARD_ERROR = 2
 
 
 def interruptible(perform: Callable[[], int]) -> int:
-    """Return the exit code of a run; one that is interrupted stands where it is."""
+    """Return the exit code of a run; what is interrupted before it has begun has done nothing."""
     try:
         return perform()
     except KeyboardInterrupt:
-        err.print("Interrupted. The run stands where it is: go on with it by its --run-directory.", markup=False)
+        err.print("Interrupted while it was planned: nothing was done by this command.", markup=False)
         return VERDICT_NOT_PASS
 
 

@@ -227,7 +227,7 @@ class FlowObserver:
         notes += _left(deselected)
         is_confirmed = is_paused and _is_pause_confirmed(state)
         limit = _pause_limit(state) if is_confirmed else None
-        notes += _paused(state, limit, is_confirmed=is_confirmed) + _behind_pauses(flow, partitions)
+        notes += _paused(state, limit, is_confirmed=is_confirmed) + _behind_pauses(self._settings, partitions)
         return FlowStatus(
             flow,
             verdict,
@@ -487,16 +487,21 @@ def _paused(state: FlowState, limit: str | None, *, is_confirmed: bool) -> tuple
     return (f"paused: {'; '.join(state.pauses.descriptions())} ({so_far})",)
 
 
-def _behind_pauses(flow: Flow, partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
-    """Say what lies on the source behind the end of what is paused: nobody copies it, and it may still grow."""
-    behind = [each for each in partitions if each.is_paused and each.lag_records]
+def _behind_pauses(flow: FlowSettings, partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
+    """Say what lies on the source behind the end of what is paused: nobody copies it, and it may still grow.
+
+    Heartbeats are written by an engine itself, whatever the applications do.
+    """
+    source, is_heartbeats = flow.flow.source, flow.policy.is_heartbeats_topic
+    behind = [each for each in partitions if each.is_paused and each.lag_records and not is_heartbeats(each.topic)]
     if not behind:
         return ()
     count = sum(each.lag_records or 0 for each in behind)
     message = (
-        f"{counted(count, 'offset')} of {counted(len(behind), 'paused partition')} on {flow.source} beyond what is "
-        "copied of them, written there or copied there by another flow; who writes there: "
-        f"mirror fence FILE --cluster {flow.source} --watch SECONDS"
+        f"{counted(count, 'offset')} of {counted(len(behind), 'paused partition')} on {source} beyond what is "
+        f"copied of them, written there or copied there by another flow; which records only "
+        f"{source} has: mirror stranded FILE --flow '{flow.flow}'; who writes there: mirror fence FILE --cluster "
+        f"{source} --watch SECONDS"
     )
     return (message,)
 

@@ -9,6 +9,7 @@ from mirror.control.gaps import open_gaps_reason
 from mirror.control.tick import MOST_NAMED, now_ms, shortened
 from mirror.copier.work import TaskResult
 from mirror.engine.cluster_news import NO_OUTAGES, Outages
+from mirror.engine.flow_pauses import LEFT_OUT
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.model.counts import are, counted
 from mirror.model.flow import Flow
@@ -78,7 +79,13 @@ def first_stopped(runtime: FlowRuntime) -> dict[TopicPartition, str]:
 def notes(runtime: FlowRuntime) -> tuple[str, ...]:
     """Return what people should know of the flow although nothing is wrong."""
     with runtime.lock:
-        messages = [f"{report.name}: {note}" for report in runtime.reports.values() for note in shortened(report.notes)]
+        is_cut = runtime.pauses.is_cut or runtime.pauses.obscure is not None
+        messages = [
+            f"{report.name}: {note}"
+            for report in runtime.reports.values()
+            # Until its tick looks again, which may take minutes, the report is of the time before.
+            for note in shortened([each for each in report.notes if is_cut or each != LEFT_OUT])
+        ]
         if alone := sorted(runtime.leaders_alone.items()):
             source, reason = alone[0]
             messages.append(

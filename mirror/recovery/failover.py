@@ -247,7 +247,7 @@ def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) ->
     if not ends.is_running():
         return f"no engine copies {ends.flow}, so the copy cannot become complete: mirror run FILE"
     if not is_resumed and ends.is_paused():
-        return f"{ends.flow} is paused, so the copy cannot become complete: mirror resume"
+        return f"{ends.flow} is paused, so the copy cannot become complete: mirror resume FILE --flow '{ends.flow}'"
     if copied.paused:
         return f"topics are paused, so their copy cannot become complete (mirror resume): {named(copied.paused)}"
     if is_resumed and copied.pauses:

@@ -165,7 +165,8 @@ class FencedSide:
         if not messages:
             how = "" if self.is_told_by_offsets else ", by the times of its records"
             when = iso_time(self.since_ms)
-            messages.append(f"nobody was seen writing to {source} since it was failed over ({when}){how}")
+            since = "failed over" if self.entry.phase is Phase.DONE else "cut"
+            messages.append(f"nobody was seen writing to {source} since it was {since} ({when}){how}")
         return tuple(messages)
 
     @property

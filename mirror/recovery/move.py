@@ -16,6 +16,7 @@ from mirror.model.failover import FailoverEntry, Phase, in_the_way
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
+from mirror.recovery import run_snapshots
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved, is_word
 from mirror.recovery.denying import DENY
 from mirror.recovery.flow_ends import Copied, FlowEnds, yet_to_be_copied
@@ -23,12 +24,19 @@ from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
 from mirror.recovery.seen_at_work import checked_reads, checked_write
-from mirror.recovery.step_facts import mappings_of, named, placed_in, positions_named, rows_of, stretches_named
+from mirror.recovery.step_facts import (
+    by_reason,
+    mappings_of,
+    named,
+    placed_in,
+    positions_named,
+    rows_of,
+    stretches_named,
+)
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
 from mirror.recovery.unsure_groups import read_on, unsure
 from mirror.waiting import Counted, WaitTimeout, wait_until
 
-_SNAPSHOT, _PUT_BACK = "groups-before", "groups-put-back"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 FENCE, DRAIN, CUT, VERIFY, GROUPS = "fence", "drain", "cut", "verify", "groups"
@@ -352,9 +360,9 @@ class Move:
             limit = "" if cut.limit is None else f", but {cut.limit}"
             if not cut.open_ends:
                 return Result(Verdict.UNKNOWN if limit else Verdict.PASS, cut.detail + limit, facts)
-            open_ends = [f"{each}: {why}" for each, why in sorted(cut.open_ends.items())]
-            facts["open_ends"] = list(open_ends)
-            message = f"{cut.detail}{limit}, but copies may reach further than is on record: {named(open_ends)}"
+            facts["open_ends"] = [f"{each}: {why}" for each, why in sorted(cut.open_ends.items())]
+            open_ends = named(by_reason(cut.open_ends))
+            message = f"{cut.detail}{limit}; copies may reach further than is on record: {open_ends}"
             # Where nothing may be lost it is not enough to know that nothing more is appended.
             return Result(Verdict.FAIL if self.is_planned else Verdict.UNKNOWN, message, facts)
 
@@ -417,7 +425,7 @@ class Move:
             plan = self.ends.plan_groups(ask_source=self.is_planned or self.entry.mode == "cut-off")
             if problem := self.off_record() or self.refusal(plan):
                 return Result(Verdict.FAIL, problem)
-            moves = self.ends.move_groups(plan, self._new_snapshot())
+            moves = self.ends.move_groups(plan, run_snapshots.following(self.directory))
             facts: dict[str, Json] = {
                 "rows": self._rows(plan),
                 "cluster": self.flow.target,
@@ -441,12 +449,12 @@ class Move:
 
         def undo() -> str:
             # The newest first: each goes back to what was there before it.
-            snapshots = sorted(self.directory.glob(f"{_SNAPSHOT}-*.json"), key=_number, reverse=True)
-            for each in snapshots:
+            snapshots = run_snapshots.taken(self.directory)
+            for each in reversed(snapshots):
                 if problems := self.ends.restore_groups(each):
                     raise NotTakenBack(f"positions of groups are not put back: {named(problems)}")
                 # Kept, but not put back again: what an older one has put back would look like others' change to it.
-                each.replace(each.with_name(f"{_PUT_BACK}-{_number(each)}.json"))
+                run_snapshots.put_back(each)
             return "no position of a group is changed" if not snapshots else "the positions of groups are put back"
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
@@ -494,7 +502,7 @@ class Move:
     def _rows(self, plan: MovePlan) -> list[dict[str, Json]]:
         """Return a row a position; ``before`` is what it was before this run changed it, also in an earlier attempt."""
         saved: dict[tuple[str, TopicPartition], int | None] = {}
-        for snapshot in snapshots_of(self.directory):
+        for snapshot in map(GroupSnapshot.load, run_snapshots.taken(self.directory)):
             for each in snapshot.positions:
                 saved.setdefault((each.group, each.partition), each.before.position if each.before else None)
         return [
@@ -502,10 +510,6 @@ class Move:
             | {"before": saved.get((row["group"], TopicPartition(row["topic"], row["partition"])), row["before"])}
             for row in plan.rows()
         ]
-
-    def _new_snapshot(self) -> Path:
-        taken = [_number(each) for each in self.directory.glob("groups-*-*.json")]
-        return self.directory / f"{_SNAPSHOT}-{max(taken, default=0) + 1}.json"
 
     # The end.
 
@@ -567,15 +571,6 @@ def moved_groups(known: Known) -> set[str]:
     """Return the groups that have a position on the target by the step that moves them."""
     rows = known.get(GROUPS, {}).get("rows")
     return {str(row["group"]) for row in mappings_of(rows) if row.get("after") is not None}
-
-
-def snapshots_of(directory: Path) -> list[GroupSnapshot]:
-    """Return what was saved of positions before they were changed, in order."""
-    return [GroupSnapshot.load(each) for each in sorted(directory.glob(f"{_SNAPSHOT}-*.json"), key=_number)]
-
-
-def _number(path: Path) -> int:
-    return int(path.stem.rpartition("-")[2])
 
 
 def _since(known: Known) -> int:

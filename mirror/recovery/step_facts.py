@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mirror.evidence.facts import Json
+from mirror.model.counts import first_of
 from mirror.model.partition import TopicPartition
 
 _NAMED = 5
@@ -71,6 +72,14 @@ def named(names: Sequence[str]) -> str:
     """Return the first of many things that are to be named, and how many more there are."""
     more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return "; ".join(names[:_NAMED]) + more
+
+
+def by_reason(reasons: Mapping[TopicPartition, str]) -> list[str]:
+    """Return, for people, each reason once, behind the partitions that it is of."""
+    subjects: dict[str, list[str]] = {}
+    for each, why in sorted(reasons.items()):
+        subjects.setdefault(why, []).append(str(each))
+    return [f"{first_of(partitions, _NAMED)}: {why}" for why, partitions in subjects.items()]
 
 
 def stretches_named(stretches: Mapping[TopicPartition, tuple[int, int]]) -> list[str]:

@@ -232,7 +232,10 @@ def test_a_question_about_the_applications_has_its_budget_and_ctrl_c_leaves_the_
         app(["failover", str(file), "--flow", "east->west", "--mode", "planned", "--answer-within", "120"])
     assert (ended.value.code, len(asked)) == (1, 1 if is_interrupted else 2)
     assert "no answer within 2 min is a no: the run stops at this step" in asked[0]
-    assert said in " ".join(capsys.readouterr().err.split())
+    told = " ".join(capsys.readouterr().err.split())
+    assert said in told
+    assert "mirror failover" in told
+    assert "--run-directory" in told
     assert (world.groups[WEST], bool(world.record)) == ({}, is_interrupted)
 
 
