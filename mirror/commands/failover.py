@@ -31,10 +31,18 @@ from mirror.recovery.failback import FailbackPlan, stranded_rows
 from mirror.recovery.failover import DETECT, FailoverPlan, Mode
 from mirror.recovery.making_anew import MAKE_ANEW
 from mirror.recovery.move import CUT, GROUPS
-from mirror.recovery.procedure import Procedure, Request, failback_directory, has_stopped, plan_failback, plan_failover
-from mirror.recovery.run import FAILBACK
+from mirror.recovery.procedure import (
+    COLUMNS,
+    Procedure,
+    Request,
+    failback_directory,
+    has_stopped,
+    plan_failback,
+    plan_failover,
+)
+from mirror.recovery.run import FAILBACK, FAILOVER
 from mirror.recovery.step_facts import named, position_rows, positions_of
-from mirror.recovery.steps import Result, StepResult
+from mirror.recovery.steps import BEYOND_RETURN, Result, StepResult
 from mirror.tables import print_rows
 from mirror.terminal import Remark
 from mirror.waiting import watched
@@ -227,7 +235,8 @@ class _Session:
         elif not self.asked.dry_run:
             out = self.terminal.out
             if rows and refusal is None:
-                print_rows(out, "Groups", [dict(each) for each in rows])
+                # What was kept in the journal has its keys in the order of the alphabet.
+                print_rows(out, "Groups", [{name: each[name] for name in COLUMNS if name in each} for each in rows])
             out.print(Text.assemble("verdict ", (verdict.value, VERDICT_STYLES[verdict])))
             if is_there:
                 out.print(f"What happened is in {self.run_directory}", markup=False, soft_wrap=True)
@@ -274,6 +283,9 @@ class _Session:
             anew = next((f", but: {each.result.detail}" for each in back if each.name == f"back: {MAKE_ANEW}"), "")
             return f"It stopped at {failed.name}, and everything is as it was before{anew}. To try again: {again}"
         left = "".join(f" Not taken back: {each.name[6:]}." for each in back if each.result.verdict is not Verdict.PASS)
+        if failed.result.detail == BEYOND_RETURN and self.planned.procedure == FAILOVER:
+            home = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
+            return f"Nothing is taken back. To lead it back: {shlex.join(['mirror', FAILBACK, str(self.file), *home])}"
         return f"It stands at {failed.name}.{left} To go on: {again}"
 
 

@@ -146,12 +146,20 @@ def _print_plan(plan: FlowPlan, *, show_all: bool) -> None:
     for kind, rows in plan.tables().items() or ([("changes", [])] if plan.enabled else []):
         problems_first = sorted(rows, key=lambda row: row["action"] != "problem")
         # A problem has no costs: all rows have the columns of the one that has most.
-        columns = max(rows, key=len, default={})
+        columns = [
+            name
+            for name in max(rows, key=len, default={})
+            if kind != "offsets" or any(row.get(name, "") not in _NO_COST for row in rows)
+        ]
         shown = [_for_people({name: row.get(name, "") for name in columns}) for row in problems_first]
         most = None if show_all else MOST_ROWS
         print_table(f"{plan.flow}: {kind}", shown, most=most, unbroken=frozenset({"topic", "detail"}))
     for note in plan.notes:
         out.print(Remark(f"note: {note}", "dim"))
+
+
+#: What a row of :attr:`FlowPlan.offsets` has where nothing is to be filled.
+_NO_COST = frozenset({"", "0", "none", "0.0"})
 
 
 def _for_people(row: Mapping[str, str]) -> dict[str, str]:

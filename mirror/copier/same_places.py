@@ -81,7 +81,9 @@ def find_same_places(
             # What arrives in between would be neither in the end nor in the sequence that belongs to it.
             if sequence[0] != sequence[1] or written.get(copy) != found.target_end:
                 where = f"{copy} on {flow.flow.target}"
-                places[work.source] = NotYet(f"{where} gets what was sent before, or replicates it")
+                places[work.source] = NotYet(
+                    f"{where} is appended to just now, or replicates what an engine before had sent: looked at again"
+                )
                 continue
             policy = policies.get(copy.topic, {}).get("cleanup.policy") or ""
             append_point = AppendPoint(found.target_end, sequence[1], is_compacted="compact" in policy)

@@ -46,7 +46,8 @@ _ALL = ".*"
 # A broker at the end of a long line takes longer to answer than one of a practice cluster.
 _PROBE_SECONDS = 1.0
 _TIMES = Times()
-_COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
+#: Of a table of groups' positions, for people.
+COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class Procedure:
     def group_rows(self) -> list[dict[str, Any]]:
         """Return a row for each position of a group that the plan would write."""
         moves = self.plan.moves
-        return [] if moves is None else [{name: row[name] for name in _COLUMNS} for row in moves.rows()]
+        return [] if moves is None else [{name: row[name] for name in COLUMNS} for row in moves.rows()]
 
     @property
     def refused(self) -> tuple[str, ...]:

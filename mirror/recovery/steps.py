@@ -170,6 +170,9 @@ class Progress:
         return cls(frozenset(begun), proven, is_beyond_return, unknown)
 
 
+#: Why a run as a whole is not taken back.
+BEYOND_RETURN = "the run has passed the point of no return: only a failback leads back"
+_TAKEN_BACK = "back"
 NOT_BEGUN = Progress(frozenset(), {}, is_beyond_return=False)
 
 
@@ -306,15 +309,15 @@ def take_back(
     progress = _progress(journal)
     runner = _Runner(journal, on_result, time.monotonic, set(progress.begun))
     if progress.is_beyond_return:
-        runner.failed("back", "the run has passed the point of no return: only a failback leads back")
+        runner.failed(_TAKEN_BACK, BEYOND_RETURN)
     elif strange := sorted(progress.begun - {step.name for step in steps}):
         names = ", ".join(strange)
         runner.failed(
-            "back", f"nothing is taken back, since the run has begun steps that are not of this plan: {names}"
+            _TAKEN_BACK, f"nothing is taken back, since the run has begun steps that are not of this plan: {names}"
         )
     elif runner.undone(steps) and not runner.results:
         # Otherwise a take-back that ended at its last write, and is repeated, would say nothing of how it stands.
-        runner.passed("back", "nothing of the run is left to be taken back")
+        runner.passed(_TAKEN_BACK, "nothing of the run is left to be taken back")
     return tuple(runner.results)
 
 

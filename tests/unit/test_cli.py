@@ -300,6 +300,17 @@ def test_what_offsets_cost_is_told_beside_a_partition_that_cannot_have_them(
         assert all(each in text for each in ("to pad", "7,000", "98,765", "the copy holds the")), text
 
 
+def test_costs_that_no_partition_has_are_no_columns(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """In 80 columns the rows were no table any more, and said 0 everywhere."""
+    nothing = {"to pad": "0", "bytes": "0", "markers": "none", "minutes": "0.0", "detail": ""}
+    rows = [{"partition": f"orders-{each}", "copy": f"orders-{each}", "action": "copy", **nothing} for each in range(2)]
+    planned = FlowPlan(FLOW, [], [], [], [], offsets=rows)
+    monkeypatch.setattr(replication, "plan_flow", lambda *_: planned)
+    _, text = shown(monkeypatch, 80, FlowStatus(FLOW, "RUNNING", (), ()), "plan", str(file))
+    assert "partition" in text
+    assert not any(each in text for each in nothing)
+
+
 def test_a_flow_that_the_file_does_not_enable_is_not_told_to_change_nothing(
     monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:

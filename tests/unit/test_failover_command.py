@@ -419,6 +419,18 @@ def test_a_run_that_stands_can_be_taken_back(world: World, file: Path, tmp_path:
     assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {})
 
 
+def test_a_run_that_is_not_taken_back_any_more_names_the_command_that_leads_back(
+    world: World, file: Path, tmp_path: Path
+) -> None:
+    run = str(tmp_path / "run")
+    done(world, "failover", file, "--mode", "planned", "--yes", "--run-directory", run)
+    code, said = done(world, "failover", file, "--yes", "--take-back", "--run-directory", run)
+    told = " ".join(str(said).split())
+    assert code == 1
+    assert f"mirror failback {file} --flow 'east->west' --run-directory {run}" in told
+    assert "To go on: mirror failover" not in told
+
+
 @pytest.mark.parametrize("named", [(), ("--run-directory", "elsewhere")])
 def test_what_never_began_cannot_be_taken_back(world: World, file: Path, tmp_path: Path, named: Sequence[str]) -> None:
     """Who mistypes the directory must not believe that the run is taken back."""
