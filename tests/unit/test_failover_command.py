@@ -424,11 +424,11 @@ def test_a_run_that_is_not_taken_back_any_more_names_the_command_that_leads_back
 ) -> None:
     run = str(tmp_path / "run")
     done(world, "failover", file, "--mode", "planned", "--yes", "--run-directory", run)
-    code, said = done(world, "failover", file, "--yes", "--take-back", "--run-directory", run)
-    told = " ".join(str(said).split())
-    assert code == 1
-    assert f"mirror failback {file} --flow 'east->west' --run-directory {run}" in told
-    assert "To go on: mirror failover" not in told
+    how = ["--flow", "east->west", "--run-directory", run, "--take-back", "--yes"]
+    found = CliRunner().invoke(app, ["failover", str(file), *how])
+    assert found.exit_code == 1
+    assert f"mirror failback {file} --flow 'east->west' --run-directory {run}" in found.stderr
+    assert "To go on: mirror failover" not in found.stderr
 
 
 @pytest.mark.parametrize("named", [(), ("--run-directory", "elsewhere")])
