@@ -16,18 +16,22 @@ _OPEN = (
 
 # A value behind a name: password=x, "token": "x", --api-key x; Bearer x; and who logs in to an address.
 _QUOTED = r"""\\+"[^"]*"|"(?:[^"\\]|\\.)*"|'[^']*'"""
-# A block of YAML: "password: |", and the lines that are indented behind it.
-_BLOCK = r"[|>][+-]?[ \t]*(?:\n[ \t]+[^\n]*)+"
-# Commas and semicolons too may be of a secret: what follows them is hidden with it.
-_VALUE = rf"""(?:{_QUOTED}|{_BLOCK}|(?:(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate|NTLM)\s+)?[^\s"']\S*)"""
-_NAMED = (
-    r"[\w.-]*(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|(?:api|private|access|account)[_-]?key"
-    r"|keystore\.key|authorization)[\w.-]*"
+# A block of YAML: "password: |", and the lines that are indented behind it, or empty.
+_BLOCK = r"(?:!!str\s+)?[|>][\d+-]*[ \t]*(?:#[^\n]*)?(?:\r?\n(?:[ \t]+[^\r\n]*|(?=\r?\n)))+"
+# Commas and semicolons too may be of a secret, unless another name follows them.
+_MORE = r"""(?:[^\s,;&]|[,;&](?!\\*["']?[\w.-]{1,64}\\*["']?\s*[=:]))*"""
+_VALUE = rf"""(?:{_QUOTED}|{_BLOCK}|(?:(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate|NTLM)\s+)?[^\s"']{_MORE})"""
+# Names are bounded: what others print may be one long word. Within a text it is of no account how they begin.
+_ENDING = (
+    r"(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|(?:api|private|access|account)[_-]?key"
+    r"|keystore\.key|authorization)[\w.-]{0,64}"
 )
+_NAMED = rf"[\w.-]{{0,64}}{_ENDING}"
 # "PASS: 3 tests" is none, nor is "key=value".
-_SHORT = r"\b(?:\w+[_.-])?pass(?:=|\\*[\"']\s*:\s*)|--(?:pass|key)(?:\s+|=)|(?<!\S)(?:-u|--user)\s*[^\s:]+:"
+_SHORT = r"\b(?:\w{1,64}[_.-])?pass(?:=|\\*[\"']\s*:\s*)|--(?:pass|key)(?:\s+|=)|(?<!\S)(?:-u|--user)\s*[^\s:]{1,64}:"
 _IN_TEXT = re.compile(
-    rf"""(?P<name>{_NAMED}(?:\x1b\[[\d;]*m)?(?:\\*["']?\s*[=:]>?\s*|>)|--{_NAMED}\s+|\bBearer\s+|{_SHORT}){_VALUE}|(?P<scheme>://)(?:[^\s/]+|[^\s/:@]+:(?!\d+/)\S+)(?=@)""",
+    rf"""(?P<name>{_ENDING}(?:\x1b\[[\d;]*m)?(?:\\*["']?\s*[=:]>?\s*|>)|--{_NAMED}\s+|\bBearer\s+|{_SHORT}){_VALUE}"""
+    r"|(?P<scheme>://)\S+(?=@)",
     re.IGNORECASE,
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)

@@ -14,7 +14,7 @@ from mirror.copier.same_lane import Content, Doubt, SameOffsetsLane
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.log import holds_record
-from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.problems import ConnectionFailed, KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
@@ -96,6 +96,9 @@ def _contents(channel: Channel, doubts: Sequence[Doubt]) -> dict[TopicPartition,
     for doubt in doubts:
         try:
             found[doubt.copy] = _content(channel, doubt)
+        except ConnectionFailed:
+            # Of all of them: each would wait as long.
+            raise
         except KafkaProblem as problem:
             found[doubt.copy] = str(problem)
     return found

@@ -112,7 +112,8 @@ def parts(gap: Gap, policy: GapPolicy) -> tuple[Gap, ...]:
 def _with_part_before(gap: Gap, settled: Gap) -> tuple[Gap, ...]:
     if not settled.passed or settled.start <= gap.start:
         return (settled,)
-    return replace(gap, end=settled.start, passed=True), settled
+    before = replace(gap, end=settled.start, passed=True)
+    return (before, settled) if settled.start < settled.end else (before,)
 
 
 def news(gap: Gap, policy: GapPolicy) -> tuple[StateRecord, ...]:

@@ -94,9 +94,9 @@ class SameOffsetsLane(Lane):
         What is told of that end while a hole is being filled may count what fills it: it is asked again behind that.
     (b) What the flow in the other direction has copied into the source is passed by as far as the copy reaches: it is
         there, at the same offset. Where the copy holds something else behind its position, the partition stops before
-        anything is appended: also where the source has nothing at these offsets, because of retention, compaction or
-        markers. Up to where the flow back has copied that is the same on both; behind that the copy is read
-        (:attr:`doubt`).
+        anything is appended. Where the source has nothing at these offsets, because of retention, compaction, markers,
+        or since the flow back has left records out, both have the same up to where that flow is by its record; behind
+        that the copy is read (:attr:`doubt`), and records of others are waited with until that flow is behind them.
     (c) What leaves the copy without a record of the source is on record as a gap before its offsets are filled. Behind
         a crash the copy's end is all that tells where to go on: a gap before that is not found again.
     """
@@ -133,7 +133,7 @@ class SameOffsetsLane(Lane):
         self._copied_back_until = work.copied_back.filled_until if work.copied_back and work.is_original else 0
         #: What of the copy is to be read before it is passed by, if anything is.
         self.doubt: Doubt | None = None
-        self._reads_committed = False
+        self._reads_committed = True
         super().__init__(work, handover, producer, append_point.sequence, syncs, parked_topic, None, mirrored)
         # What others write is noticed by the first offset that is not the expected one.
         self._foreign = None
@@ -196,8 +196,12 @@ class SameOffsetsLane(Lane):
             return
         if content is Content.OWN:
             self.look_again(f"{doubt.copy} has from {doubt.start} on what an engine of this flow had sent before")
-        elif content is Content.OTHERS or doubt.original < doubt.until:
+        elif doubt.original < doubt.until:
             self._conflicts(min(doubt.start, doubt.original), doubt.end)
+        elif content is Content.OTHERS:
+            # How far the flow back is may have been told since this epoch began: the next one knows. It is not to end
+            # this one, which would hold up all others where that stays so.
+            self.stream.pause(only_there(self.work.source, doubt.copy, self.work.flow, doubt.start, doubt.until))
         else:
             self._go_on_behind(doubt.until, doubt.asked_at, doubt.end)
 
@@ -422,4 +426,13 @@ def in_both(source: TopicPartition, copy: TopicPartition, flow: Flow, offset: in
         f"{offset} on, and {source} on {flow.source} has other records or markers of transactions: nothing is written "
         f"to it. Behind a failover mirror failback --make-anew mends that; otherwise save what is to be kept (mirror "
         f"stranded), and delete the topic on the cluster whose records may go, to have it made anew from the other"
+    )
+
+
+def only_there(source: TopicPartition, copy: TopicPartition, flow: Flow, offset: int, end: int) -> str:
+    """Return that a copy has records at offsets at which the source has none, and what somebody can do."""
+    return (
+        f"{copy} on {flow.target} has records from offset {offset} to {end - 1}, where {source} on {flow.source} has "
+        f"none: waits until {flow.target}->{flow.source} has passed them. If that flow is cut, they are on "
+        f"{flow.target} alone: mirror stranded lists them, and mirror failback --make-anew leads back"
     )

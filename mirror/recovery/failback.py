@@ -134,7 +134,7 @@ def look_home(
     refusal = None
     if other is not None:
         refusal = failover_entry_message(other, forward.flow)
-    elif FINISH in progress.proven and (again := done_of(record)) is not None:
+    elif (again := done_of(record)) is not None and _is_over(progress, record, move.entry.run):
         refusal = (
             f"this failback is finished, and {forward.flow} was failed over again since ({again.where}): nothing is "
             "done; name the directory of that failover, or a new one"
@@ -184,6 +184,12 @@ def look_home(
         with_unsure(steps_home(move, forward, denying, anew, leaves_behind=leaves_behind), unsure),
         *(record, moves, stranded, refusal, notes, anew),
     )
+
+
+def _is_over(progress: Progress, record: Copied, run: str) -> bool:
+    """Whether a run is finished, or all but for writing that down: its record is taken off before."""
+    is_off_record = run not in {each.run for each in record.failovers}
+    return FINISH in progress.proven or (_FORWARD_AGAIN in progress.proven and is_off_record)
 
 
 def done_of(record: Copied) -> FailoverEntry | None:

@@ -349,7 +349,8 @@ class _Waiting:
         cut = self._log.observe().pauses.cut
         if cut is not None and cut.log_ends is not None:
             return replace(self._wish, log_ends=cut.log_ends)
-        return replace(self._wish, log_ends=log_ends(target, self._flow.policy))
+        settings = self._settings.clusters[self._flow.flow.target]
+        return replace(self._wish, log_ends=log_ends(target, settings, self._flow.policy))
 
     def until(self, look: Callable[[], Paused | Resumed], timeout_seconds: float) -> Paused | Resumed:
         """Look until it is over; return what was seen last."""

@@ -14,7 +14,7 @@ import pytest
 from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
-from mirror.evidence.journal import Journal
+from mirror.evidence.journal import Event, Journal
 from mirror.kafka.acls import AclListing
 from mirror.kafka.problems import ClusterError
 from mirror.model.acl import Acl
@@ -256,3 +256,28 @@ def test_a_run_that_is_over_passes_for_nothing_once_the_applications_have_moved_
     assert refusal is not None
     assert "this failback is finished, and east->west was failed over again since" in refusal
     assert str(tmp_path / "b") in refusal
+
+
+def test_a_failback_that_ended_right_before_its_last_line_passes_for_nothing_either(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had on record was off it, so that another failover went through."""
+    plan_failover(request(world, tmp_path / "a"), Mode.PLANNED).carry_out()
+    append = Journal.append
+
+    def dies(journal: Journal, event: Event, **facts: Any) -> Any:
+        if event is Event.STEP_FINISHED and facts.get("step") == "finish":
+            raise Killed
+        return append(journal, event, **facts)
+
+    home = plan_failback(request(world, tmp_path / "home"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "append", dies)
+        with pytest.raises(Killed):
+            home.carry_out()
+    assert {
+        each.result.verdict for each in plan_failover(request(world, tmp_path / "b"), Mode.PLANNED).carry_out()
+    } == {Verdict.PASS}
+    refusal = plan_failback(request(world, tmp_path / "home")).plan.refusal
+    assert refusal is not None
+    assert "was failed over again since" in refusal
