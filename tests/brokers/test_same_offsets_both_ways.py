@@ -123,7 +123,13 @@ def test_what_only_the_original_has_stays_there_where_its_copy_began_behind_it(p
     with pair.engine():
         pair.await_end(pair.away, 10)
         pair.await_copied(pair.back, 10)
-    assert read(pair.away, orders, "read_uncommitted") == {}
+        # The head is filled before it is removed.
+        wait_until(
+            lambda: read(pair.away, orders, "read_uncommitted"),
+            "the padding to be removed",
+            timeout_seconds=PATIENCE_SECONDS,
+            until=lambda found: found == {},
+        )
     for number in (10, 11):
         before = pair.heartbeats(pair.back)
         with pair.engine():
