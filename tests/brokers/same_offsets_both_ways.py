@@ -101,9 +101,12 @@ class Pair:
         )
 
     def heartbeats(self, flow: Flow) -> int:
-        """Return up to where a flow has copied the heartbeats of its source: whether it copies when nobody writes."""
-        (copied,) = (each for each in self.status(flow)["partitions"] if each["topic"] == "heartbeats")
-        return int(copied["upstream_next"])
+        """Return up to where a flow has copied the heartbeats of its source: whether it copies when nobody writes.
+
+        0 where an engine was stopped before it had begun with them.
+        """
+        copied = [each["upstream_next"] for each in self.status(flow)["partitions"] if each["topic"] == "heartbeats"]
+        return int(copied[0]) if copied else 0
 
     def await_heartbeats(self, flow: Flow, before: int) -> None:
         """Wait until a flow has copied more heartbeats than ``before``."""
