@@ -30,9 +30,8 @@ from mirror.recovery.applications import Applications, Commands, Nobody, Person
 from mirror.recovery.failback import FailbackPlan, stranded_rows
 from mirror.recovery.failover import DETECT, FailoverPlan, Mode
 from mirror.recovery.making_anew import MAKE_ANEW
-from mirror.recovery.move import CUT, GROUPS
+from mirror.recovery.move import COLUMNS, CUT, GROUPS
 from mirror.recovery.procedure import (
-    COLUMNS,
     Procedure,
     Request,
     failback_directory,

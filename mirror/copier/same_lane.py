@@ -67,6 +67,10 @@ class Doubt:
         where the copy ends.
     since
         in monotonic seconds.
+    own
+        the producer id that the flow writes the copy with.
+    read_committed
+        whether records of aborted transactions are none.
     """
 
     copy: TopicPartition

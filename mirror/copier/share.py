@@ -212,14 +212,15 @@ class Share:
             trouble = self._troubles.get(work.source)
             results.append(PartitionResult(self.flow, work.source, work.handover, trouble=trouble))
         for lane in self.lanes:
+            begun = self._begun[lane.work.source]
             if lane.merging.largest < math.inf:
                 self._target.largest_batches[lane.work.target.topic] = lane.merging.largest
             results.append(
                 replace(
                     lane.result(),
-                    skipped_by_match=self._begun[lane.work.source].skipped_by_match,
-                    note=self._begun[lane.work.source].note,
-                    followed_to=self._begun[lane.work.source].followed_to,
+                    skipped_by_match=begun.skipped_by_match,
+                    note=begun.note,
+                    followed_to=begun.followed_to,
                     # What arrives late in a copy with the source's offsets is what is sent again, and refused.
                     sequence=None if isinstance(lane, SameOffsetsLane) else lane.acknowledged_sequence,
                     may_arrive_late=not isinstance(lane, SameOffsetsLane)

@@ -79,12 +79,11 @@ def first_stopped(runtime: FlowRuntime) -> dict[TopicPartition, str]:
 def notes(runtime: FlowRuntime) -> tuple[str, ...]:
     """Return what people should know of the flow although nothing is wrong."""
     with runtime.lock:
-        is_cut = runtime.pauses.is_cut or runtime.pauses.obscure is not None
         messages = [
             f"{report.name}: {note}"
             for report in runtime.reports.values()
             # Until its tick looks again, which may take minutes, the report is of the time before.
-            for note in shortened([each for each in report.notes if is_cut or each != LEFT_OUT])
+            for note in shortened([each for each in report.notes if runtime.pauses.may_be_cut or each != LEFT_OUT])
         ]
         if alone := sorted(runtime.leaders_alone.items()):
             source, reason = alone[0]

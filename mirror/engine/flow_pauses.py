@@ -122,8 +122,7 @@ def while_uncut(runtime: FlowRuntime, require: Callable[[], None]) -> Callable[[
 
 def _require_uncut(runtime: FlowRuntime) -> None:
     with runtime.lock:
-        # A wish of a later version may be one.
-        if runtime.pauses.is_cut or runtime.pauses.obscure is not None:
+        if runtime.pauses.may_be_cut:
             raise FlowCut
 
 

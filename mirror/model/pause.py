@@ -147,6 +147,11 @@ class Pauses:
         return self.cut is not None
 
     @property
+    def may_be_cut(self) -> bool:
+        """Whether the flow is cut, or a wish is not understood: one of a later version may be a cut."""
+        return self.is_cut or self.obscure is not None
+
+    @property
     def known(self) -> tuple[PauseWish, ...]:
         """All that counts, also what has ended a pause by hand."""
         return (*self.wishes, *((self.cut,) if self.cut is not None else ()))

@@ -84,7 +84,7 @@ class Position:
         whether the copy has the source's offsets, since its first record.
     passed_gaps
         the source's offsets that are on record as gaps which the copy has passed, while ``upstream`` is not behind them
-        yet: their records are gone.
+        yet: their records are gone, or were left out.
     """
 
     upstream: int

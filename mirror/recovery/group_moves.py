@@ -155,17 +155,17 @@ class MovePlan:
                     # Of what stays where the group was on the target nobody can say that it has not passed a record.
                     "exact": after is not None
                     and _is_exactly(each.translation, after)
-                    and not self._may_stay_before_the_start(each, partition, after),
+                    and not (self._idle_position(each, partition) and self.may_be_removed(partition, after)),
                     "action": str(decision.action) if decision else "keep" if present else "skip: no position",
                     "reason": decision.reason if decision else describe(each.translation),
                 }
             )
         return rows
 
-    def _may_stay_before_the_start(self, position: TranslatedPosition, partition: TopicPartition, after: int) -> bool:
-        """Whether a group that stays where it is may do so before its log begins; its first position counts there."""
+    def may_be_removed(self, partition: TopicPartition, position: int) -> bool:
+        """Whether a log of :attr:`idle_starts` may begin behind a position: whose group stays there begins anywhere."""
         start = self.idle_starts.get(partition)
-        return self._idle_position(position, partition) is not None and (start is None or after < start)
+        return start is None or position < start
 
     def _idle_position(self, position: TranslatedPosition, partition: TopicPartition) -> GroupPosition | None:
         if not isinstance(position.translation, NothingRead):

@@ -37,7 +37,8 @@ from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, Tak
 from mirror.recovery.unsure_groups import read_on, unsure
 from mirror.waiting import Counted, WaitTimeout, wait_until
 
-_COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
+#: Of a table of groups' positions, for people.
+COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 FENCE, DRAIN, CUT, VERIFY, GROUPS = "fence", "drain", "cut", "verify", "groups"
 POSITIONS, LAST_LOOK = "positions", "last look"
@@ -506,7 +507,7 @@ class Move:
             for each in snapshot.positions:
                 saved.setdefault((each.group, each.partition), each.before.position if each.before else None)
         return [
-            {name: row[name] for name in _COLUMNS}
+            {name: row[name] for name in COLUMNS}
             | {"before": saved.get((row["group"], TopicPartition(row["topic"], row["partition"])), row["before"])}
             for row in plan.rows()
         ]

@@ -29,7 +29,7 @@ from mirror.recovery.failback import FailbackPlan, alike, look_home, steps_home
 from mirror.recovery.failover import FailoverPlan, Loss, Mode, deselected_of, look_ahead, loss_of, steps_of
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.migration import Migration, Word, groups_to_move, kept_groups
-from mirror.recovery.move import START, Move, Times
+from mirror.recovery.move import COLUMNS, START, Move, Times
 from mirror.recovery.quiet_source import STOP
 from mirror.recovery.run import FAILBACK, FAILOVER, MIGRATION, Run, Wanted, is_fencing, read_run
 from mirror.recovery.step_facts import named
@@ -46,8 +46,6 @@ _ALL = ".*"
 # A broker at the end of a long line takes longer to answer than one of a practice cluster.
 _PROBE_SECONDS = 1.0
 _TIMES = Times()
-#: Of a table of groups' positions, for people.
-COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,14 +69,14 @@ def out_of_range(plan: MovePlan) -> list[str]:
         + (
             f"and {target} has removed what lies before {start}: it goes on where auto.offset.reset says, and latest "
             "passes all there is"
-            if start is not None
+            if (start := plan.idle_starts.get(partition)) is not None
             else f"and {target} does not tell where that log begins"
         )
         for each in plan.positions
         for partition in (TopicPartition(each.topic, each.partition),)
         if isinstance(each.translation, NothingRead)
         and (at := plan.idle_positions.get(each.group, {}).get(partition)) is not None
-        and ((start := plan.idle_starts.get(partition)) is None or at.position < start)
+        and plan.may_be_removed(partition, at.position)
     ]
 
 
