@@ -271,6 +271,8 @@ class _Session:
         back = [each for each in steps[steps.index(failed) :] if each.name.startswith("back: ")] if failed else []
         if failed is None:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is Verdict.UNKNOWN)
+            if self.asked.takes_back:
+                return f"All is taken back; nobody has looked at: {unseen}"
             return f"All is done; nobody has looked at: {unseen}. With somebody who has: {again}"
         if not back and failed is not steps[-1]:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is not Verdict.PASS)
@@ -278,10 +280,13 @@ class _Session:
         if failed.name == DETECT and self.planned.run.is_new:
             planned = "--mode planned, or cut-off if the flow cannot be copied any more, in a run directory of its own"
             return f"Nothing was changed. While {self.flow.source} answers: {planned}. Once it is gone: {again}"
-        if back and all(each.result.verdict is Verdict.PASS for each in back):
+        if back and all(each.result.verdict is not Verdict.FAIL for each in back):
+            unseen = ", ".join(each.name for each in back if each.result.verdict is Verdict.UNKNOWN)
             anew = next((f", but: {each.result.detail}" for each in back if each.name == f"back: {MAKE_ANEW}"), "")
-            return f"It stopped at {failed.name}, and everything is as it was before{anew}. To try again: {again}"
-        left = "".join(f" Not taken back: {each.name[6:]}." for each in back if each.result.verdict is not Verdict.PASS)
+            looked = f", but nobody has looked at: {unseen}" if unseen else ""
+            message = f"It stopped at {failed.name}, and everything is as it was before{anew}{looked}"
+            return f"{message}. To try again: {again}"
+        left = "".join(f" Not taken back: {each.name[6:]}." for each in back if each.result.verdict is Verdict.FAIL)
         if failed.result.detail == BEYOND_RETURN and self.planned.procedure == FAILOVER:
             home = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
             return f"Nothing is taken back. To lead it back: {shlex.join(['mirror', FAILBACK, str(self.file), *home])}"

@@ -183,7 +183,7 @@ def stranded(
 ) -> None:
     """Name the records that a flow's source has and its target lacks, by partition and offset; save them if asked to.
 
-    Exit code 0: there are none. 1: there are, or were and are removed by now, or that is not known of all topics.
+    Exit code 0: there are none. 1: there are, or were and are removed or passed by, or that is not known of all topics.
     """
     with errors_explained(file), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
@@ -198,13 +198,17 @@ def stranded(
             saved = source.save_stretches(stretches, export.absolute())
             if problems := saved.problems():
                 raise ConfigError(export, None, "--export", named(problems))
-    is_short = bool(loss.lacking or loss.removed)
+    is_short = bool(loss.lacking or loss.removed or loss.gaps)
     is_open = loss.bound is not None or bool(uncounted)
     verdict = Verdict.FAIL if is_short and loss.bound is None else Verdict.UNKNOWN if is_open else Verdict.PASS
     files = [] if saved is None else [each.as_json() for each in saved.files]
     if as_json:
         answer = {"verdict": verdict.value, "flow": str(chosen.flow), "stranded": loss.rows(), "reason": loss.bound}
-        print_json(answer | {"removed": loss.removed_rows(), "uncounted": list(uncounted), "files": files})
+        print_json(
+            answer
+            | {"removed": loss.removed_rows(), "gaps": list(loss.gaps)}
+            | {"uncounted": list(uncounted), "files": files}
+        )
     else:
         out.print(f"{chosen.flow.target} lacks of {chosen.flow.source}: {loss}", markup=False, highlight=False)
         for each in uncounted:

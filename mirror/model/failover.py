@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+#: Of what kind the records of runs are, by the first part of their keys.
+FAILOVER_KEY = "failover"
+#: The mode of a run of which this version does not understand what is on record.
+NOT_UNDERSTOOD = "not understood"
 
 
 class Phase(StrEnum):
@@ -66,6 +72,15 @@ class FailoverEntry:
             content["at_ms"],
             tuple(content.get("fences", ())),
         )
+
+
+def not_understood(keys: Iterable[bytes]) -> tuple[FailoverEntry, ...]:
+    """Return the runs whose records have these keys of a state topic, and a value that this version does not know.
+
+    Whatever they do, no other run may begin beside them.
+    """
+    names = [json.loads(key) for key in sorted(keys)]
+    return tuple(FailoverEntry(str(run), NOT_UNDERSTOOD, Phase.UNDER_WAY, "", 0) for _, run in names)
 
 
 def in_the_way(

@@ -7,7 +7,7 @@ from dataclasses import asdict, astuple, dataclass, field
 
 from mirror.model.acl import Acl, QuotaKey
 from mirror.model.checkpoint import CheckpointedCopy
-from mirror.model.failover import FailoverEntry
+from mirror.model.failover import FAILOVER_KEY, FailoverEntry
 from mirror.model.leadership import Claim
 from mirror.model.offset_map import Chunk, Run, SparseOffsetMap
 from mirror.model.partition import TopicPartition
@@ -367,12 +367,12 @@ def no_placement_record(placement: Placement) -> StateRecord:
 
 def failover_record(entry: FailoverEntry) -> StateRecord:
     """Return the record of a run that moves the applications of the flow."""
-    return json_record(["failover", entry.run], entry.content())
+    return json_record([FAILOVER_KEY, entry.run], entry.content())
 
 
 def no_failover_record(run: str) -> StateRecord:
     """Return the record that says that the applications are where they were before that run."""
-    return compact_json(["failover", run]), None
+    return compact_json([FAILOVER_KEY, run]), None
 
 
 def quota_record(key: QuotaKey, value: float | None) -> StateRecord:

@@ -25,7 +25,7 @@ from mirror.kafka.partition_state import active_producers
 from mirror.kafka.problems import ClusterError
 from mirror.kafka.topic_ids import differ
 from mirror.model.counts import counted
-from mirror.model.failover import FailoverEntry
+from mirror.model.failover import FAILOVER_KEY, FailoverEntry, not_understood
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
@@ -107,6 +107,7 @@ class ClusterEnds:
         """See `FlowEnds`."""
         state = self._state()
         by_hand = state.pauses.without_cut()
+        unknown = [key for key, each in state.not_understood.items() if each.kind == FAILOVER_KEY]
         stops = state.stops | (dict(state.run.stopped) if state.run is not None else {})
         return Copied(
             {each: position for each, position in sorted(state.positions.items()) if self._selects(each.topic)},
@@ -118,7 +119,7 @@ class ClusterEnds:
             ],
             state.source_id,
             state.run.at_ms if state.run else None,
-            tuple(state.failovers.values()),
+            (*not_understood(unknown), *state.failovers.values()),
             tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
             by_hand.descriptions(),
             dict(state.placements),
@@ -280,14 +281,20 @@ class ClusterEnds:
     def not_copied_back(self) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         back = self.settings.back_of(self.flow)
-        behind = {
-            TopicPartition(position.target or self.copy_of(each.topic), each.partition): position.downstream
+        copies = {
+            TopicPartition(position.target or self.copy_of(each.topic), each.partition): position
             for each, position in self._state().positions.items()
             if self._selects(each.topic)
         }
         with closing(self._target()) as channel:
-            left = [each for each in behind if back is None or not back.replicates(each.topic)]
+            left = [each for each in copies if back is None or not back.replicates(each.topic)]
             ends = channel.offsets(set(left) - channel.absent(left), LATEST, View.WRITTEN)
+            # Of a topic that was created anew there, or truncated, nothing was copied by the flow.
+            anew = {each for each in ends if differ(copies[each].target_id, channel.topic_id(each.topic))}
+            behind = {
+                each: position.downstream if each not in anew and position.downstream <= ends.get(each, 0) else 0
+                for each, position in copies.items()
+            }
             return {
                 **self._written_behind(channel, behind, ends),
                 **self._written_beside(channel, back),
@@ -511,7 +518,7 @@ class ClusterEnds:
             return
         start, end = max(start, starts[copy]), min(end, ends[copy])
         if start < end:
-            yield from read_batches(target, copy, start, end)
+            yield from read_batches(target, copy, start, end, read_committed=self._reads_committed)
 
     def _known(self) -> Known:
         state = self._state()

@@ -26,7 +26,7 @@ from mirror.recovery.fence import CREATED_SINCE, FencePlan, apply_fence, lift_fe
 from mirror.recovery.fence import is_denied as is_fenced
 from mirror.recovery.fence_record import FenceRecord
 from mirror.recovery.step_facts import named
-from mirror.recovery.steps import Known, NotTakenBack, Result, Step
+from mirror.recovery.steps import Known, NotTakenBack, Result, Step, passing
 
 DENY, ADMIT = "deny writes", "admit writes"
 RECORD = "fence.json"
@@ -249,7 +249,7 @@ def denied_topics(settings: MirrorSettings, chosen: FlowSettings) -> list[str]:
         return [each for each in sorted(cluster.topics()) if chosen.replicates(each) and is_fenced(each, listing.acls)]
 
 
-def deny_step(source: str, denying: Denying, guarded: Callable[[Callable[[], str]], Callable[[], str]]) -> Step:
+def deny_step(source: str, denying: Denying, guarded: Callable[[Callable[[], Result]], Callable[[], Result]]) -> Step:
     """Return the step that denies writes; ``guarded`` keeps what takes it back from being done once others go on."""
 
     def act(_: Known) -> Result:
@@ -263,10 +263,10 @@ def deny_step(source: str, denying: Denying, guarded: Callable[[Callable[[], str
     doing = f"deny writes to {source} by ACLs, on record before, and look that nothing is written"
     if not denying.adds:
         doing = f"state what a run that is given up has denied on {source}: this run answers for it"
-    return Step(DENY, doing, act, undo=guarded(denying.admit), is_of_its_moment=True)
+    return Step(DENY, doing, act, undo=guarded(passing(denying.admit)), is_of_its_moment=True)
 
 
-def admit_step(source: str, denying: Denying, guarded: Callable[[Callable[[], str]], Callable[[], str]]) -> Step:
+def admit_step(source: str, denying: Denying, guarded: Callable[[Callable[[], Result]], Callable[[], Result]]) -> Step:
     """Return the step of a failback that takes back what a failover has denied; ``guarded`` as of `deny_step`."""
 
     def act(_: Known) -> Result:
@@ -275,7 +275,7 @@ def admit_step(source: str, denying: Denying, guarded: Callable[[Callable[[], st
         except NotTakenBack as problem:
             return Result(Verdict.FAIL, str(problem))
 
-    return Step(ADMIT, f"take back what denies writes to {source}", act, undo=guarded(denying.deny_again))
+    return Step(ADMIT, f"take back what denies writes to {source}", act, undo=guarded(passing(denying.deny_again)))
 
 
 def is_denied(known: Known) -> bool:

@@ -130,6 +130,10 @@ def look_home(
         if a cluster does not answer.
     """
     record = forward.copied()
+    # One that has ended may have taken itself off the record, and not written that down.
+    is_off_record = (
+        move.entry.run not in {each.run for each in record.failovers} and _FORWARD_AGAIN not in progress.proven
+    )
     other = move.in_the_way(record.failovers)
     refusal = None
     if other is not None:
@@ -139,27 +143,24 @@ def look_home(
             f"this failback is finished, and {forward.flow} was failed over again since ({again.where}): nothing is "
             "done; name the directory of that failover, or a new one"
         )
-    elif (
-        done_of(record) is None
-        and move.entry.run not in {each.run for each in record.failovers}
-        # Then it may have ended between taking the record back and writing that down.
-        and _FORWARD_AGAIN not in progress.proven
-    ):
+    elif is_off_record and progress.is_beyond_return:
+        refusal = str(move.off_record())
+    elif done_of(record) is None and is_off_record:
         refusal = f"{forward.flow} is not failed over, by what is on record on {forward.flow.target}"
     # A run that has begun to make topics anew was told to, and may have left them closed.
     makes_anew = makes_anew or not progress.begun.isdisjoint({SAVE, MAKE_ANEW})
     before = made_anew(move.directory, forward)
     home = move.ends.copied()
     both = alike(record, home)
-    stranded = loss_of(forward, both, ask_source=True)
+    others = before | copied_anew(record, home, forward)
+    stranded = loss_of(forward, both, ask_source=True, anew=others)
     # Behind the point of no return applications write there again, and the flow that copies that is still cut.
     differing = [] if progress.is_beyond_return else _differing(forward, both, home, stranded)
     anew = before | ({each.partition.topic for each in differing} if makes_anew else set())
     if not makes_anew:
         refusal = refusal or _differs(forward, differing)
-    others = before | copied_anew(record, home, forward)
     refusal = refusal or _not_as_it_was(forward, record, others)
-    found = _but_for(forward.rewritten(), others) if refusal is None else Rewritten()
+    found = but_for(forward.rewritten(), others) if refusal is None else Rewritten()
     if found.differences:
         refusal = _refused(forward, found)
     if refusal is None and not progress.is_beyond_return:
@@ -205,7 +206,7 @@ def _returned(move: Move, forward: FlowEnds) -> Step:
         others = made_anew(move.directory, forward) | copied_anew(record, move.ends.copied(), forward)
         if problem := _not_as_it_was(forward, record, others):
             return Result(Verdict.FAIL, problem)
-        found = _but_for(forward.rewritten(), others)
+        found = but_for(forward.rewritten(), others)
         if found.differences:
             return Result(Verdict.FAIL, _refused(forward, found))
         count = len(forward.ends().ends)
@@ -226,7 +227,9 @@ def _stranded(move: Move, forward: FlowEnds) -> Step:
     source, target = forward.flow.source, forward.flow.target
 
     def act(_: Known) -> Result:
-        loss = loss_of(forward, alike(forward.copied(), move.ends.copied()), ask_source=True)
+        record, home = forward.copied(), move.ends.copied()
+        others = made_anew(move.directory, forward) | copied_anew(record, home, forward)
+        loss = loss_of(forward, alike(record, home), ask_source=True, anew=others)
         if loss.bound is not None:
             return Result(Verdict.FAIL, f"what only {source} has cannot be known: {loss.bound}")
         facts: dict[str, Json] = {"stranded": loss.rows(), "removed": loss.removed_rows()}
@@ -340,7 +343,7 @@ def _without_stops(home: Copied, anew: Collection[str]) -> Copied:
     return replace(home, stops={each: why for each, why in home.stops.items() if each.topic not in anew})
 
 
-def _but_for(found: Rewritten, anew: Collection[str]) -> Rewritten:
+def but_for(found: Rewritten, anew: Collection[str]) -> Rewritten:
     """Return what is not what was copied, but for topics made anew."""
     return replace(
         found,

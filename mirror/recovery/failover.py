@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -16,9 +16,9 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.denying import DENY, Denying, deny_step
-from mirror.recovery.flow_ends import Copied, FlowEnds
-from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, unseen_groups_message, with_unsure
+from mirror.recovery.flow_ends import Copied, Ends, FlowEnds
+from mirror.recovery.group_moves import MovePlan, unseen_groups_message
+from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, with_unsure
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
 
@@ -63,11 +63,14 @@ class Loss:
         why there may be more, and since when; None where the source itself has told.
     removed
         what was copied of nobody before it was removed from the source, by retention for instance: neither has it.
+    gaps
+        what the flow has passed by without copying it, and nobody has acknowledged, in words for people.
     """
 
     lacking: tuple[Lacking, ...]
     bound: str | None
     removed: tuple[Lacking, ...] = ()
+    gaps: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return it for people."""
@@ -76,13 +79,15 @@ class Loss:
             f"{counted(count, 'offset')} missing: {named([str(each) for each in self.lacking])}"
             if count
             else "nothing is missing of what it has"
-            if self.removed
+            if self.removed or self.gaps
             else "nothing is missing"
         )
         if self.removed:
             what += (
                 f"; removed from it before it was copied, so on neither: {named([str(one) for one in self.removed])}"
             )
+        if self.gaps:
+            what += f"; passed by before, and not acknowledged (mirror gaps FILE): {named(self.gaps)}"
         return f"{what}, as the source tells" if self.bound is None else f"of what is on record, {what}; {self.bound}"
 
     def rows(self) -> list[dict[str, Json]]:
@@ -265,12 +270,17 @@ def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) ->
     return None
 
 
-def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool) -> Loss:
-    """Return what the target lacks: exactly where the source tells, otherwise what is on record of it."""
+def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool, anew: Collection[str] = ()) -> Loss:
+    """Return what the target lacks: exactly where the source tells, otherwise what is on record of it.
+
+    A source tells nothing that is another cluster than the one that was copied, or that ends before what was copied;
+    but for the topics that were made anew there, ``anew``.
+    """
     why = "it was not asked"
     if ask_source:
         try:
             found = ends.ends()
+            bound = _not_what_was_copied(ends, copied, found, anew)
             reached = {each: position.upstream for each, position in copied.positions.items()}
             begins = {each: max(reached.get(each, 0), found.starts.get(each, 0)) for each in found.ends}
             short = {each: (begins[each], end) for each, end in found.ends.items() if begins[each] < end}
@@ -280,13 +290,32 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool) -> Loss:
         else:
             # Of what was never copied it is not known where it was to begin.
             removed = {each: (at, begins[each]) for each, at in reached.items() if at < begins.get(each, at)}
-            return Loss(_stretches(held), None, _stretches(removed))
+            return Loss(_stretches(held), bound, _stretches(removed), tuple(copied.open_gaps))
     seen = tuple(
         Lacking(each, position.upstream, position.source_end)
         for each, position in copied.positions.items()
         if position.source_end > position.upstream
     )
-    return Loss(seen, f"what {ends.flow.source} has acknowledged {_unseen_since(copied)}, is not known ({why})")
+    bound = f"what {ends.flow.source} has acknowledged {_unseen_since(copied)}, is not known ({why})"
+    return Loss(seen, bound, gaps=tuple(copied.open_gaps))
+
+
+def _not_what_was_copied(ends: FlowEnds, copied: Copied, found: Ends, anew: Collection[str]) -> str | None:
+    """Return why the logs of a source do not tell what of it was not copied; None: they do."""
+    source = ends.flow.source
+    if copied.source_id and found.cluster_id != copied.source_id:
+        return (
+            f"what {source} had acknowledged is not known: it is another cluster now ({found.cluster_id}) than the one "
+            f"that was copied ({copied.source_id})"
+        )
+    short = [
+        f"{each} ends at {found.ends[each]}, and was copied up to {position.upstream}"
+        for each, position in copied.positions.items()
+        if each in found.ends and found.ends[each] < position.upstream and each.topic not in anew
+    ]
+    if not short:
+        return None
+    return f"what {source} had acknowledged is not known, since topics were created anew or truncated: {named(short)}"
 
 
 def _stretches(found: Mapping[TopicPartition, tuple[int, int]]) -> tuple[Lacking, ...]:

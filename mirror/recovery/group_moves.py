@@ -30,9 +30,12 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
+from mirror.model.counts import counted
+from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import NothingRead, NotMirrored, TooOld, Translation, describe, leads_to
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
+from mirror.recovery.step_facts import named
 from mirror.recovery.unseen_readers import unseen_readers
 
 # Decisions by which a group does not go on where it stopped, and those that leave it on purpose.
@@ -408,3 +411,11 @@ def _saved(plan: MovePlan, target: Cluster) -> GroupSnapshot:
 
 def _unmoved(decision: GroupDecision, reason: str) -> Unmoved:
     return Unmoved(decision.group, decision.partition, reason)
+
+
+def unseen_groups_message(plan: MovePlan, flow: Flow) -> str:
+    """Return, for people, which groups stay where they are since no checkpoint tells what they have read."""
+    return (
+        f"{counted(len(plan.unseen), 'group')} may have read copies on {flow.source} that topics of {flow} leaves out, "
+        f"of which no checkpoint tells, and would go on at their old positions on {flow.target}: {named(plan.unseen)}"
+    )

@@ -20,7 +20,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.move import Move
 from mirror.recovery.step_facts import named
-from mirror.recovery.steps import Known, Result, Step
+from mirror.recovery.steps import Known, Result, Step, passing
 from mirror.recovery.stranded_files import Stranded, next_directory, saved_in, saved_whole
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -75,7 +75,7 @@ def save_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
         f"save what only {source} has of {named(sorted(topics))}, and where all groups are in {_them(topics)}: JSON "
         f"lines, read again, and {POSITIONS}, in {move.directory}"
     )
-    return Step(SAVE, doing, act, drift=drift, undo=move.unless_given_up(move.ends.resume))
+    return Step(SAVE, doing, act, drift=drift, undo=move.unless_given_up(passing(move.ends.resume)))
 
 
 def make_anew_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
@@ -114,7 +114,7 @@ def make_anew_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
         f"delete {named(sorted(topics))} on {source}, with the positions of all groups there, once nothing is written "
         f"to {_them(topics)} any more, and create {_them(topics)} as before; this cannot be taken back"
     )
-    return Step(MAKE_ANEW, doing, act, undo=move.unless_given_up(undo))
+    return Step(MAKE_ANEW, doing, act, undo=move.unless_given_up(passing(undo)))
 
 
 def await_made_anew(move: Move, old: FlowEnds, topics: Collection[str]) -> str:

@@ -156,11 +156,11 @@ def _stop(move: Move, group: str) -> Step:
     def drift(_: Mapping[str, Json]) -> str | None:
         return named(move.ends.members([group])) or None
 
-    def undo() -> str:
+    def undo() -> Result:
         answer = result_of(move.applications.start(source))
         if answer.verdict is Verdict.FAIL:
             raise NotTakenBack(f"group {group} is not started on {source} again: {answer.detail}")
-        return answer.detail
+        return answer
 
     doing = f"stop the applications of group {group} on {source}, and wait until it has no member there"
     return Step(STOP, doing, act, drift=drift, undo=move.unless_given_up(undo))

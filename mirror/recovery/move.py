@@ -12,7 +12,7 @@ from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
 from mirror.kafka.problems import KafkaProblem
 from mirror.model.counts import are, counted
-from mirror.model.failover import FailoverEntry, Phase, in_the_way
+from mirror.model.failover import NOT_UNDERSTOOD, FailoverEntry, Phase, in_the_way
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
@@ -20,7 +20,7 @@ from mirror.recovery import run_snapshots
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved, is_word
 from mirror.recovery.denying import DENY
 from mirror.recovery.flow_ends import Copied, FlowEnds, yet_to_be_copied
-from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.group_moves import MovePlan, unseen_groups_message
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
 from mirror.recovery.seen_at_work import checked_reads, checked_write
@@ -33,7 +33,7 @@ from mirror.recovery.step_facts import (
     rows_of,
     stretches_named,
 )
-from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
+from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, passing, when_passed
 from mirror.recovery.unsure_groups import read_on, unsure
 from mirror.waiting import Counted, WaitTimeout, wait_until
 
@@ -135,10 +135,10 @@ class Move:
             return None
         return f"{target} has nothing of this run on record any more: others have given it up, and may do otherwise"
 
-    def unless_given_up(self, undo: Callable[[], str]) -> Callable[[], str]:
+    def unless_given_up(self, undo: Callable[[], Result]) -> Callable[[], Result]:
         """Return what takes a step back, unless others have given this run up: what is so by then is theirs."""
 
-        def guarded() -> str:
+        def guarded() -> Result:
             if problem := self.off_record():
                 raise TakenByOthers(problem)
             return undo()
@@ -172,7 +172,7 @@ class Move:
             return "nothing of this run is on record any more"
 
         doing = f"put on record, on {self.record.flow.target}, that this run moves the applications"
-        return Step("begin", doing, act, drift=drift, undo=undo, is_undone_last=True)
+        return Step("begin", doing, act, drift=drift, undo=passing(undo), is_undone_last=True)
 
     # The applications.
 
@@ -180,13 +180,14 @@ class Move:
         """Return the step that stops the applications on the source."""
         source = self.flow.source
 
-        def undo() -> str:
+        def undo() -> Result:
             if self.entry.mode == "unplanned" and not self.is_planned:
-                return f"the applications on {source}, which was gone, stay stopped: start them there once it is back"
+                done = f"the applications on {source}, which was gone, stay stopped: start them there once it is back"
+                return Result(Verdict.PASS, done)
             answer = self.applications.start(source)
             if isinstance(answer, NotDone):
                 raise NotTakenBack(f"the applications are not started on {source} again: {answer}")
-            return _detail(answer)
+            return result_of(answer)
 
         def act(_: Known) -> Result:
             answer = self.applications.stop(source)
@@ -208,10 +209,17 @@ class Move:
     def start(self) -> Step:
         """Return the step from which on nothing is taken back: the applications are started on the target."""
         target = self.flow.target
+
+        def act(_: Known) -> Result:
+            # A failback that is gone on with behind the point of no return holds no cut that others would have ended.
+            if self.entry.phase is Phase.RETURNING and (problem := self.off_record()):
+                return Result(Verdict.FAIL, problem)
+            return result_of(self.applications.start(target), at_ms=self.now_ms())
+
         return Step(
             START,
             f"start the applications on {target}; from here on nothing is taken back",
-            lambda _: result_of(self.applications.start(target), at_ms=self.now_ms()),
+            act,
             is_point_of_no_return=True,
         )
 
@@ -371,7 +379,7 @@ class Move:
             return None if self.ends.is_paused() else f"{self.flow} is not paused any more: it copies again"
 
         doing = f"pause {self.flow}: what {self.flow.target} has by then is final"
-        undo = self.unless_given_up(self.ends.resume)
+        undo = self.unless_given_up(passing(self.ends.resume))
         return Step(
             CUT,
             doing,
@@ -460,7 +468,7 @@ class Move:
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
         moments = when_passed(Event.OFFSETS_APPLIED)
-        return Step(GROUPS, doing, act, drift=drift, undo=self.unless_given_up(undo), moments=moments)
+        return Step(GROUPS, doing, act, drift=drift, undo=self.unless_given_up(passing(undo)), moments=moments)
 
     def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
         """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""
@@ -538,17 +546,14 @@ def first_read(facts: Mapping[str, Json]) -> Sequence[Moment]:
     ]
 
 
-def unseen_groups_message(plan: MovePlan, flow: Flow) -> str:
-    """Return, for people, which groups stay where they are since no checkpoint tells what they have read."""
-    return (
-        f"{counted(len(plan.unseen), 'group')} may have read copies on {flow.source} that topics of {flow} leaves out, "
-        f"of which no checkpoint tells, and would go on at their old positions on {flow.target}: {named(plan.unseen)}"
-    )
-
-
 def failover_entry_message(entry: FailoverEntry, flow: Flow) -> str:
     """Return, for people, why another run of the procedure must not begin, and what to do."""
     when = iso_time(entry.at_ms)
+    if entry.mode == NOT_UNDERSTOOD:
+        return (
+            f"the run {entry.run} of {flow} is on record in a way that this version does not understand: go on with "
+            f"the version that wrote it, or, if nobody carries it out any more, give it up by --give-up {entry.run}"
+        )
     if entry.phase is Phase.DONE:
         return f"{flow} is failed over already ({entry.mode}, {when}, {entry.where}): mirror failback leads back"
     what = "a failback" if entry.phase is Phase.RETURNING else f"a failover ({entry.mode})"

@@ -5,8 +5,8 @@ Planning looks at both clusters and changes nothing; no directory is made before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
 from mirror.evidence.run_directory import RunDirectory
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
@@ -25,9 +26,11 @@ from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.denying import RECORD as DENIED
 from mirror.recovery.denying import AclDenying, denied_topics, is_here
 from mirror.recovery.engine_pausing import EnginePausing
-from mirror.recovery.failback import FailbackPlan, alike, look_home, steps_home
+from mirror.recovery.failback import FailbackPlan, alike, but_for, look_home, steps_home
 from mirror.recovery.failover import FailoverPlan, Loss, Mode, deselected_of, look_ahead, loss_of, steps_of
+from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.making_anew import copied_anew
 from mirror.recovery.migration import Migration, Word, groups_to_move, kept_groups
 from mirror.recovery.move import COLUMNS, START, Move, Times
 from mirror.recovery.quiet_source import STOP
@@ -317,10 +320,25 @@ def stranded_on(request: Request) -> tuple[ClusterEnds, Loss, tuple[str, ...]]:
         if the target does not answer.
     """
     forward, home = _ends(request, request.chosen, _ALL, awaits_open_ends=True), request.back
-    record = forward.copied()
+    record, anew = forward.copied(), frozenset[str]()
     if home is not None:
-        record = alike(record, _ends(request, home, _ALL, awaits_open_ends=True).copied())
-    return forward, loss_of(forward, record, ask_source=True), deselected_of(request.flow, record)
+        there = _ends(request, home, _ALL, awaits_open_ends=True).copied()
+        # Where the source does not answer, the loss says so.
+        with suppress(KafkaProblem):
+            anew = copied_anew(record, there, forward)
+        record = alike(record, there)
+    loss = loss_of(forward, record, ask_source=True, anew=anew)
+    uncounted = deselected_of(request.flow, record)
+    return forward, loss, uncounted if loss.bound is not None else (*uncounted, *_not_comparable(forward, record, anew))
+
+
+def _not_comparable(forward: FlowEnds, record: Copied, anew: Collection[str]) -> tuple[str, ...]:
+    """Return what of a source is not what was copied of it, so that no position on record tells what is missing."""
+    source, names = forward.flow.source, {each.topic for each in record.positions}
+    gone = sorted(names - forward.topics(names).keys())
+    lost = (f"{source} does not have any more: {named(gone)}; what it had of it is not known",) if gone else ()
+    differences = but_for(forward.rewritten(), anew).difference_messages()
+    return (*lost, *(f"{source} has something else than was copied of {each}" for each in differences))
 
 
 def plan_migration(request: Request) -> MigrationProcedure:

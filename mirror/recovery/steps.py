@@ -80,7 +80,8 @@ class Step:
         what has changed since it was proven, so that it is not so any more; None: it still is. Without it a step that
         was proven needs no look.
     undo
-        takes back what it did, or has begun to do; returns what it did for that.
+        takes back what it did, or has begun to do; returns what came of that, which is never FAIL: it raises
+        `NotTakenBack`.
     moments
         what the journal says has happened, and when, by what the step has found; nothing of a step that failed.
     is_point_of_no_return
@@ -106,7 +107,7 @@ class Step:
     doing: str
     act: Callable[[Known], Result]
     drift: Callable[[Mapping[str, Json]], str | None] | None = None
-    undo: Callable[[], str] | None = None
+    undo: Callable[[], Result] | None = None
     moments: Callable[[Mapping[str, Json]], Sequence[Moment]] = lambda _: ()
     is_point_of_no_return: bool = False
     holds_on: bool = False
@@ -115,6 +116,11 @@ class Step:
     only_watches: bool = False
     concerns: Mapping[str, Json] = field(default_factory=dict)
     renews: Sequence[str] = ()
+
+
+def passing(do: Callable[[], str]) -> Callable[[], Result]:
+    """Return what does something and has passed with it: what cannot be done raises."""
+    return lambda: Result(Verdict.PASS, do())
 
 
 def when_passed(event: Event) -> Callable[[Mapping[str, Json]], Sequence[Moment]]:
@@ -386,7 +392,7 @@ class _Runner:
                     if open_still and step.is_undone_last:
                         rest = ", ".join(open_still)
                         raise NotTakenBack(f"it stays until the rest is taken back too ({rest}): take it back again")
-                    result = Result(Verdict.PASS, step.undo())
+                    result = step.undo()
                 except (*_OPERATIONAL, NotTakenBack) as problem:
                     result = Result(Verdict.FAIL, str(problem))
                     left.append(step.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,6 +13,7 @@ from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster_model import Topic
+from mirror.model.failover import in_the_way
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
@@ -20,9 +22,11 @@ from mirror.model.position import Position
 from mirror.model.state_values import RunReport
 from mirror.recovery import cluster_ends
 from mirror.recovery.cluster_ends import ClusterEnds
+from mirror.recovery.move import failover_entry_message
 from mirror.recovery.state_followers import StateFollowers
 from mirror.same_offsets.chain import producer_of
 from tests.pauses import simulate_pauses
+from tests.unit.recovery.world import ENTRY
 
 FILE = """
 clusters = east, west
@@ -117,3 +121,25 @@ def test_of_a_topic_that_may_not_be_seen_it_is_not_known_that_nothing_is_left(
 
     monkeypatch.setattr(cluster_ends.Cluster, "connect", lambda _: Source())
     assert ends.uncopied_of_deselected()
+
+
+@pytest.mark.parametrize("returning", [False, True])
+def test_a_run_of_a_later_version_on_record_keeps_another_from_beginning(tmp_path: Path, returning: bool) -> None:
+    """Two operators, one with a newer version; what that does nobody here knows."""
+    state = FlowState()
+    content = {**ENTRY.content(), "v": 2}
+    state.apply(json.dumps(["failover", "theirs"]).encode(), json.dumps(content).encode())
+
+    class Known(StateFollowers):
+        def state(self, clusters: Mapping[str, ClusterSettings], flow: Flow) -> FlowState:
+            return state
+
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE)
+    found = load(path)
+    ends = ClusterEnds(found, found.enabled_flows[0], None, None, followed=Known())  # type: ignore[arg-type]
+    other = in_the_way(ends.copied().failovers, "ours", returning=returning)
+    assert other is not None
+    message = failover_entry_message(other, found.enabled_flows[0].flow)
+    assert "the run theirs of east->west is on record in a way that this version does not understand" in message
+    assert in_the_way(ends.copied().failovers, "ours", returning=returning, given_up="theirs") is None

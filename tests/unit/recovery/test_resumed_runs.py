@@ -11,11 +11,13 @@ import pytest
 from mirror.evidence.journal import Event, Journal
 from mirror.model.failover import Phase
 from mirror.model.verdict import Verdict, worst
+from mirror.recovery.applications import Nobody
+from mirror.recovery.failback import look_home, steps_home
 from mirror.recovery.failover import Mode, steps_of
 from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
-from mirror.recovery.steps import Step, StepResult, carry_out, take_back
-from tests.unit.recovery.world import EAST, ENTRY, ORDERS, WEST, World, move_of
+from mirror.recovery.steps import Progress, Step, StepResult, carry_out, take_back
+from tests.unit.recovery.world import EAST, ENTRY, ORDERS, THERE, WEST, StandInEnds, World, move_home, move_of
 
 
 class Ended(Exception):
@@ -166,3 +168,45 @@ def test_a_run_that_others_have_given_up_meanwhile_starts_no_applications(tmp_pa
     assert "start on west" not in world.done
     assert set(world.record) == {"theirs"}
     assert not any(each.event is Event.POINT_OF_NO_RETURN for each in journal.read().entries)
+
+
+def test_a_failback_that_was_given_up_behind_its_point_of_no_return_does_not_undo_a_later_failover(
+    tmp_path: Path,
+) -> None:
+    """The process dies as it starts the applications at home; a second operator gives the run up and ends the
+    failback; weeks later the flow is failed over again, and somebody goes on with the first directory.
+    """
+    world = World(at_work={WEST}, paused={THERE.flow}, record={"one": replace(ENTRY, run="one", phase=Phase.DONE)})
+    world.groups[WEST] = {"audit": 7}
+    move, forward = move_home(world, tmp_path), StandInEnds(world, THERE.flow)
+    journal = Journal(tmp_path / "journal.jsonl")
+    steps = steps_home(move, forward)
+    start = [each.name for each in steps].index("start")
+    carry_out(steps[:start], journal, goes_back=True)
+    journal.append(Event.POINT_OF_NO_RETURN, step="start")
+    journal.append(Event.STEP_STARTED, step="start")
+    # Others: `mirror failback --give-up home`, to its end, and a later failover of the flow, done.
+    world.record = {"two": replace(ENTRY, run="two", phase=Phase.DONE)}
+    world.at_work, world.paused = {WEST}, {THERE.flow}
+    plan = look_home(move, forward, Progress.of(journal.read().entries))
+    assert "others have given it up" in str(plan.refusal)
+    # The same where it is given up between the plan and the step.
+    results = carry_out(steps, journal, goes_back=True)
+    assert (results[-1].name, results[-1].result.verdict) == ("start", Verdict.FAIL)
+    assert (world.at_work, world.paused) == ({WEST}, {THERE.flow})
+
+
+@pytest.mark.parametrize("mode", ["planned", "cut-off"])
+def test_applications_that_nobody_has_started_again_are_not_taken_back_with_a_pass(mode: str, tmp_path: Path) -> None:
+    """`mirror failover --take-back --yes` without an applications file: they stay stopped on both sides."""
+    world = World()
+    move = replace(move_of(world, tmp_path, mode=mode), applications=Nobody())
+    steps = steps_of(Mode(mode), move, None)
+    world.at_work = set()  # somebody has stopped them
+    journal = Journal(tmp_path / "journal.jsonl")
+    carry_out(steps[: [each.name for each in steps].index("groups")], journal, goes_back=False)
+    results = take_back(steps, journal)
+    (stop,) = (each for each in results if each.name == "back: stop")
+    assert "nobody has looked" in stop.result.detail
+    assert worst(each.result.verdict for each in results) is Verdict.UNKNOWN
+    assert world.record == {}

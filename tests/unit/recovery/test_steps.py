@@ -36,9 +36,9 @@ class Acts:
             self.noted.append(name)
             return Result(self.verdicts.get(name, PASS), "")
 
-        def undo() -> str:
+        def undo() -> Result:
             self.noted.append(f"back: {name}")
-            return ""
+            return Result(PASS, "")
 
         return Step(name, "", act, **{"undo": undo} | how)  # type: ignore[arg-type]
 
@@ -121,11 +121,11 @@ def test_what_could_not_be_taken_back_is_so_before_what_it_rests_on_is_done_agai
     acts = Acts(verdicts={"verify": FAIL})
     is_away = [True]
 
-    def undo() -> str:
+    def undo() -> Result:
         acts.noted.append("back: cut")
         if is_away[0]:
             raise ClusterError("west", "writing", "no answer")
-        return ""
+        return Result(PASS, "")
 
     steps = [acts.step("fence"), acts.step("drain"), acts.step("cut", undo=undo), acts.step("verify")]
     carry_out(steps, journal, goes_back=True)

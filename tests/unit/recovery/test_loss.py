@@ -1,0 +1,108 @@
+"""What a target lacks, as it is stated: only a source that is what was copied tells that nothing is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mirror.cli import app
+from mirror.kafka.old_topics import OldTopic
+from mirror.recovery import procedure
+from mirror.recovery.failover import loss_of
+from mirror.recovery.flow_ends import Copied, Ends
+from mirror.recovery.rewritten import Rewritten
+from tests.unit.recovery.world import EAST, ORDERS, THERE, StandInEnds, World
+
+GAP = "orders-0 from 3: it was larger than the target takes"
+ANEW = Rewritten({ORDERS: "the topic was deleted and created anew (its id is b, and was a)"})
+
+
+class Elsewhere(StandInEnds):
+    """The address leads to a cluster that was built anew, and has nothing."""
+
+    def ends(self) -> Ends:
+        return Ends("id of another", {}, {})
+
+
+class WithGaps(StandInEnds):
+    """A record was skipped (`errors.tolerance = all`): the source has it, the copy does not."""
+
+    def copied(self) -> Copied:
+        return replace(super().copied(), open_gaps=(GAP,))
+
+
+class WithoutTopics(StandInEnds):
+    """What was copied is not there any more."""
+
+    def topics(self, names: Collection[str]) -> Mapping[str, OldTopic]:
+        return {}
+
+    def ends(self) -> Ends:
+        return replace(super().ends(), starts={}, ends={})
+
+
+class Recreated(StandInEnds):
+    """The topic is another one, and has grown past the position on record."""
+
+    def rewritten(self) -> Rewritten:
+        return ANEW
+
+
+@pytest.fixture
+def world() -> World:
+    return World(at_work=set(), paused={THERE.flow})
+
+
+def test_another_cluster_at_the_source_s_address_does_not_tell_what_is_missing(world: World) -> None:
+    ends = Elsewhere(world, THERE.flow)
+    loss = loss_of(ends, ends.copied(), ask_source=True)
+    assert "another cluster now (id of another) than the one that was copied (id of east)" in str(loss.bound)
+
+
+def test_a_source_that_ends_before_what_was_copied_does_not_tell_what_is_missing(world: World) -> None:
+    """Its topic was created anew, or truncated and written on; one that was made anew on purpose is another matter."""
+    world.written[EAST], world.copied[EAST] = 5, 10
+    ends = StandInEnds(world, THERE.flow)
+    loss = loss_of(ends, ends.copied(), ask_source=True)
+    assert "orders-0 ends at 5, and was copied up to 10" in str(loss.bound)
+    assert loss_of(ends, ends.copied(), ask_source=True, anew={ORDERS.topic}).bound is None
+
+
+def test_what_was_passed_by_is_missing_too(world: World) -> None:
+    ends = WithGaps(world, THERE.flow)
+    for ask_source in (True, False):
+        assert GAP in str(loss_of(ends, ends.copied(), ask_source=ask_source))
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict", "words"),
+    [
+        pytest.param(StandInEnds, "PASS", "", id="nothing"),
+        pytest.param(WithGaps, "FAIL", GAP, id="gaps"),
+        pytest.param(Elsewhere, "UNKNOWN", "another cluster", id="another cluster"),
+        pytest.param(WithoutTopics, "UNKNOWN", "east does not have any more: orders", id="without the topic"),
+        pytest.param(Recreated, "UNKNOWN", "deleted and created anew", id="another topic"),
+    ],
+)
+def test_stranded_passes_only_where_the_source_tells_that_nothing_is_missing(
+    kind: type[StandInEnds], verdict: str, words: str, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters=east,west\neast.bootstrap.servers=e:1\nwest.bootstrap.servers=w:1\neast->west.enabled=true\n"
+    )
+
+    def ends(_: object, chosen: Any, *__: object, **___: object) -> StandInEnds:
+        return kind(world, chosen.flow)
+
+    monkeypatch.setattr(procedure, "_ends", ends)
+    found = CliRunner().invoke(app, ["stranded", str(file), "--flow", "east->west", "--json"])
+    told = json.loads(found.stdout)
+    assert (told["verdict"], found.exit_code) == (verdict, 0 if verdict == "PASS" else 1)
+    assert words in found.stdout
