@@ -17,9 +17,12 @@ class AppendPoint:
         of the next batch.
     begins_at
         the source's start, until the copy has been filled up to it, and what fills it removed; -1 from then on.
+    has_append_time
+        whether the leader may give each record the time of its append (``message.timestamp.type``).
     """
 
     end: int
     sequence: int
     is_compacted: bool
     begins_at: int = -1
+    has_append_time: bool = False

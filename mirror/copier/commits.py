@@ -307,6 +307,6 @@ class FlowCommits:
         return self._streams[side, address]
 
 
-def _acknowledged(piece: Piece, _base_offset: int) -> None:
+def _acknowledged(piece: Piece, _base_offset: int, _appended_at: int) -> None:
     assert isinstance(piece, SideBatch)
     piece.acknowledged()

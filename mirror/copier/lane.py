@@ -496,7 +496,7 @@ class Lane:
         self.sequence = piece.next_sequence
         self.stream.put(piece)
 
-    def _acknowledged(self, piece: Piece, base_offset: int) -> None:
+    def _acknowledged(self, piece: Piece, base_offset: int, _appended_at: int) -> None:
         assert isinstance(piece, CopiedBatch)
         self.acknowledged_sequence = piece.next_sequence
         if self._target_ended_at is None and base_offset < self._downstream:

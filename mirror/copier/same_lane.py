@@ -19,7 +19,7 @@ from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Header, Producer, Record
-from mirror.kafka.wire import FetchedPartition
+from mirror.kafka.wire import NO_APPEND_TIME, FetchedPartition
 from mirror.model.flow import Flow
 from mirror.model.offset_map import Run, extend, runs_of
 from mirror.model.partition import TopicPartition
@@ -372,20 +372,23 @@ class SameOffsetsLane(Lane):
         last, count = spans[-1]
         super()._put_piece(content, spans, min(last + count, upstream_next), times)
 
-    def _acknowledged(self, piece: Piece, base_offset: int) -> None:
+    def _acknowledged(self, piece: Piece, base_offset: int, appended_at: int) -> None:
         assert isinstance(piece, CopiedBatch)
+        if not self._is_shifted and appended_at != NO_APPEND_TIME and not self.append_point.has_append_time:
+            # It may be what an engine before had sent of an offset that the source has removed since, and a marker
+            # fills: that takes no sequence, so what comes late behind it fits, and answers for what is next.
+            self._is_shifted = True
+            self.look_again(f"{self.work.target} has had a batch at offset {base_offset} before: it is compared")
         if self._is_shifted or base_offset != _first(piece):
             if not self._is_shifted:
                 self._is_shifted = True
                 self.stop(foreign_write(self.work.target, _first(piece), base_offset))
             self.stream.give_up()
             return
-        super()._acknowledged(piece, base_offset)
+        super()._acknowledged(piece, base_offset, appended_at)
         # Whoever is next looks at the copy in any case.
         self._next_batch = None
-        self.append_point = AppendPoint(
-            base_offset + piece.count, piece.next_sequence, self.append_point.is_compacted, self.append_point.begins_at
-        )
+        self.append_point = replace(self.append_point, end=base_offset + piece.count, sequence=piece.next_sequence)
         self._forget_passed()
 
     def _settle(self) -> None:

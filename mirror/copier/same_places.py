@@ -37,6 +37,7 @@ from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import are_fillers
 from mirror.same_offsets.filling import Bounds
 
+_POLICY, _TIMES = "cleanup.policy", "message.timestamp.type"
 # So many offsets of a log that was cut off tell whether something came behind the cut: it lies at the end, but for
 # what an engine had on its way then.
 _LATE_OFFSETS = 100_000
@@ -63,7 +64,8 @@ def find_same_places(
     ends = look_up(flow, partitions, source, target)
     after = target.ask(lambda channel: partition_state.active_producers(channel, copies))
     written = target.ask(lambda channel: channel.find_offsets(copies, LATEST, View.WRITTEN))
-    policies = target.ask(lambda channel: topic_settings(channel, {each.topic for each in copies}, ["cleanup.policy"]))
+    names = [_POLICY, _TIMES]
+    configs = target.ask(lambda channel: topic_settings(channel, {each.topic for each in copies}, names))
     history = LogHistory(flow, source, [work for work in partitions if isinstance(ends[work.source], Ends)])
     places: dict[TopicPartition, Place] = {}
     for work in partitions:
@@ -85,8 +87,13 @@ def find_same_places(
                     f"{where} is appended to just now, or replicates what an engine before had sent: looked at again"
                 )
                 continue
-            policy = policies.get(copy.topic, {}).get("cleanup.policy") or ""
-            append_point = AppendPoint(found.target_end, sequence[1], is_compacted="compact" in policy)
+            config = configs.get(copy.topic, {})
+            append_point = AppendPoint(
+                *(found.target_end, sequence[1]),
+                is_compacted="compact" in (config.get(_POLICY) or ""),
+                # Where the cluster does not tell, nothing can be told from the time of an append.
+                has_append_time=config.get(_TIMES) != "CreateTime",
+            )
             places[work.source] = _place(flow, now, found, append_point, history, source.channel(), target.channel())
         except KafkaProblem as failure:
             places[work.source] = NotYet(str(failure))

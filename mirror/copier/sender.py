@@ -147,7 +147,7 @@ class Sender:
         stale = [
             streams[answer.partition]
             for answer in wire.parse_produce(frame)
-            if streams[answer.partition].answered(answer.error, answer.base_offset, answer.message)
+            if streams[answer.partition].answered(answer.error, answer.base_offset, answer.message, answer.appended_at)
         ]
         for stream in stale:
             self.remove(stream)

@@ -26,6 +26,7 @@ from mirror.copier.backoff import Backoff
 from mirror.copier.links import LARGEST_REQUEST_BYTES
 from mirror.kafka import codes
 from mirror.kafka.connection import Connection
+from mirror.kafka.wire import NO_APPEND_TIME
 from mirror.model.partition import TopicPartition
 
 # What has failed, and got nowhere for so long, is not waited for when an epoch ends; nor is an answer if nothing at all
@@ -104,9 +105,9 @@ class Line(Protocol):
 class Stream:
     """The batches for one target partition, in order.
 
-    ``acknowledged(piece, base_offset)`` is called for each piece in order; ``refused(code, message)`` once, when the
-    broker will not take the oldest unacknowledged piece however often it is sent. After that the stream is closed:
-    neither that piece nor any behind it will be appended.
+    ``acknowledged(piece, base_offset, appended_at)`` is called for each piece in order; ``refused(code, message)``
+    once, when the broker will not take the oldest unacknowledged piece however often it is sent. After that the stream
+    is closed: neither that piece nor any behind it will be appended.
 
     A piece that is too large is taken apart; one that cannot be may be held back: nothing behind it is sent until
     :meth:`release`.
@@ -160,7 +161,7 @@ class Stream:
     def __init__(
         self,
         partition: TopicPartition,
-        acknowledged: Callable[[Piece, int], None],
+        acknowledged: Callable[[Piece, int, int], None],
         refused: Callable[[int, str], None],
         *,
         pipelined: bool,
@@ -333,7 +334,7 @@ class Stream:
         self.bytes += len(merged.content) - size
         return merged
 
-    def answered(self, code: int, base_offset: int, message: str) -> bool:
+    def answered(self, code: int, base_offset: int, message: str, appended_at: int = NO_APPEND_TIME) -> bool:
         """Take in the answer to the oldest batch in flight; return whether its leader should be looked up anew.
 
         From the first failure on, all that was in flight behind it is sent again in order, whatever its own answer.
@@ -346,7 +347,7 @@ class Stream:
             self._perhaps_appended = max(0, self._perhaps_appended - 1)
             self.trouble = None
             self.waits_since = time.monotonic() if self._in_flight or self._queue else math.inf
-            self._acknowledged(piece, base_offset)
+            self._acknowledged(piece, base_offset, appended_at)
             return self._comes_back()
         if not self._failed:
             self._failure = (code, message)

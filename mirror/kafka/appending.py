@@ -30,11 +30,15 @@ _ALTER, _CLUSTER_ACTION = 7, 9
 
 
 class Appended(NamedTuple):
-    """What the leader said of a batch: an error code, 0 for none, and the offset that its first record has got."""
+    """What the leader said of a batch: an error code, 0 for none, and the offset that its first record has got.
+
+    ``appended_at`` as in `mirror.kafka.wire.ProducedPartition`.
+    """
 
     code: int
     base_offset: int
     message: str = ""
+    appended_at: int = wire.NO_APPEND_TIME
 
 
 class Appender:
@@ -90,7 +94,7 @@ class Appender:
         (answer,) = wire.parse_produce(frame)
         if answer.error:
             self.channel.forget_leaders([partition.topic])
-        return Appended(answer.error, answer.base_offset, answer.message)
+        return Appended(answer.error, answer.base_offset, answer.message, answer.appended_at)
 
     def may_write_markers(self) -> bool:
         """Whether ALTER or CLUSTER_ACTION on the cluster is granted.

@@ -83,13 +83,22 @@ class FetchHead(NamedTuple):
     session_id: int
 
 
+#: In a produce answer: the records keep the times of their producers.
+NO_APPEND_TIME = -1
+
+
 class ProducedPartition(NamedTuple):
-    """One partition's part of a produce answer."""
+    """One partition's part of a produce answer.
+
+    ``appended_at`` is the log append time, in ms since the epoch: -1 where records keep the times of their producers,
+    unless the leader has had the batch before; then it is the time of that.
+    """
 
     partition: TopicPartition
     error: int
     base_offset: int
     message: str
+    appended_at: int
 
 
 class FetchFailed(RequestFailed):
@@ -234,7 +243,7 @@ def parse_produce(frame: memoryview) -> Iterator[ProducedPartition]:
         (partitions,) = struct.unpack_from(">i", frame, position)
         position += 4
         for _ in range(partitions):
-            index, error, base_offset, _, _ = _PRODUCE_ANSWER.unpack_from(frame, position)
+            index, error, base_offset, appended_at, _ = _PRODUCE_ANSWER.unpack_from(frame, position)
             (record_errors,) = struct.unpack_from(">i", frame, position + _PRODUCE_ANSWER.size)
             position += _PRODUCE_ANSWER.size + 4
             reasons = []
@@ -243,7 +252,7 @@ def parse_produce(frame: memoryview) -> Iterator[ProducedPartition]:
                 reasons.append(reason)
             message, position = _read_string(frame, position)
             text = "; ".join(filter(None, (message, *reasons)))
-            yield ProducedPartition(TopicPartition(topic or "", index), error, base_offset, text)
+            yield ProducedPartition(TopicPartition(topic or "", index), error, base_offset, text, appended_at)
 
 
 def produce_throttle_ms(frame: memoryview) -> int:

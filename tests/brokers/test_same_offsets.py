@@ -14,6 +14,7 @@ from mirror.kafka.batch import Producer, Record, encode
 from mirror.kafka.channel import EARLIEST, LATEST, View
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import read_records
+from mirror.kafka.wire import NO_APPEND_TIME
 from mirror.lab.clusters import LabCluster
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -91,6 +92,24 @@ def test_a_late_batch_is_the_next_one_or_refused_whatever_its_size(
 
 def take_id(appender: Appender, transactional_id: str) -> Producer:
     return coordinator.take_over(appender.channel, transactional_id, 60_000, writes_transactions=False)
+
+
+@pytest.mark.parametrize("times", ["CreateTime", "LogAppendTime"])
+def test_a_leader_tells_that_it_had_a_batch_before_by_the_time_of_that(
+    appender: Appender, west: Cluster, unique: Callable[[str], str], times: str
+) -> None:
+    """So what came late behind a marker, and took the place of the next record, is not taken for that record."""
+    partition = TopicPartition(unique("same"), 0)
+    west.create_topics([NewTopic(partition.topic, 1, 1, {"retention.ms": "-1", "message.timestamp.type": times})])
+    first = appender.append(partition, records(0, 1, 0))
+    late = encode([Record(1, NOW - 1, b"k", b"late", (), -1)], 0, OURS, 1)
+    assert appender.append(partition, late).code == 0
+    answer = appender.append(partition, records(1, 1, 1))
+    assert (answer.code, answer.base_offset) == (0, 1)
+    if times == "CreateTime":
+        assert (first.appended_at, answer.appended_at) == (NO_APPEND_TIME, NOW - 1)
+    else:
+        assert first.appended_at > NOW
 
 
 def test_markers_fill_a_hole_and_what_is_late_of_them_is_refused_behind_an_empty_transaction(

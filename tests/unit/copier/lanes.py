@@ -10,7 +10,7 @@ from mirror.copier.tail_match import Batch
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import PLAIN, Header, Producer, Record
-from mirror.kafka.wire import Aborted, FetchedPartition
+from mirror.kafka.wire import NO_APPEND_TIME, Aborted, FetchedPartition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
@@ -72,11 +72,14 @@ class Target:
         self.end = 0
         self.appended = 0
         self.refused = 0
+        #: What the last answer says of when the batch was appended: a time if it was there before.
+        self.appended_at = NO_APPEND_TIME
         self._next: dict[Producer, int] = {}
-        self._remembered: dict[Producer, deque[tuple[int, int, int]]] = {}
+        self._remembered: dict[Producer, deque[tuple[int, int, int, int]]] = {}
 
     def append(self, content: bytes) -> tuple[int, int]:
         """Return (error, base offset)."""
+        self.appended_at = NO_APPEND_TIME
         if len(content) > self.limit:
             self.refused += 1
             return self.code, -1
@@ -86,12 +89,13 @@ class Target:
             return 0, header.base_offset
         producer = Producer(header.producer_id, header.producer_epoch)
         known = self._remembered.setdefault(producer, deque(maxlen=5))
-        for sequence, count, base in known:
+        for sequence, count, base, at in known:
             if (sequence, count) == (header.base_sequence, header.record_count):
+                self.appended_at = at
                 return 0, base
         if header.base_sequence != self._next.get(producer, header.base_sequence):
             return _OUT_OF_ORDER, -1
-        known.append((header.base_sequence, header.record_count, self.end))
+        known.append((header.base_sequence, header.record_count, self.end, header.max_timestamp))
         self._next[producer] = batch.next_sequence(header.base_sequence, header.record_count)
         self._take(one, header)
         return 0, header.base_offset

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
@@ -23,11 +24,11 @@ from mirror.copier import same_places, transforming
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.placing import LogHistory
-from mirror.copier.resume import Ends, Ready
+from mirror.copier.resume import Ends, Place, Ready, Refused
 from mirror.copier.same_lane import Hole, SameOffsetsLane
 from mirror.copier.same_offsets import sequence_of
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
-from mirror.kafka.batch import Record
+from mirror.kafka.batch import Producer, Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.problems import ConnectionFailed, KafkaProblem
 from mirror.model.flow_state import FlowState
@@ -93,7 +94,6 @@ class Copy(RuleBasedStateMachine):
         """Begin another epoch; nothing of the last one is under way any more."""
         self.in_flight.clear()
         self.hole = self.committing = None
-        source, target = self.source, self.target
         work = PartitionWork(
             EAST_WEST,
             SOURCE,
@@ -106,7 +106,16 @@ class Copy(RuleBasedStateMachine):
             gaps=self._gap_policy(),
         )
         producer = producer_of(EAST_WEST, work.target_id)
-        place = same_places._place(
+        place = self._place(work, producer)
+        assert isinstance(place, Ready), place
+        assert place.append_point is not None
+        self._keep(place.records)
+        self.lane = SameOffsetsLane(work, place.handover, producer, place.append_point, None)
+        self.filler = HoleFiller(FLOW, lambda: None)
+
+    def _place(self, work: PartitionWork, producer: Producer) -> Place:
+        source, target = self.source, self.target
+        return same_places._place(
             FLOW,
             work,
             Ends(source.start, source.end, target.start, target.end, target.end, source.end),
@@ -115,11 +124,6 @@ class Copy(RuleBasedStateMachine):
             cast(Channel, source),
             cast(Channel, target),
         )
-        assert isinstance(place, Ready), place
-        assert place.append_point is not None
-        self._keep(place.records)
-        self.lane = SameOffsetsLane(work, place.handover, producer, place.append_point, None)
-        self.filler = HoleFiller(FLOW, lambda: None)
 
     def _gap_policy(self) -> GapPolicy:
         barrier = self.state.barriers.get(SOURCE)
@@ -188,7 +192,8 @@ class Copy(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.in_flight)
     def a_batch_is_appended(self) -> None:
-        self.lane.stream.answered(*self.target.append(self.in_flight.pop(0)), "")
+        code, base = self.target.append(self.in_flight.pop(0))
+        self.lane.stream.answered(code, base, "", self.target.appended_at)
 
     @rule(code=st.sampled_from([TIMED_OUT, NOT_LEADER]), is_appended=st.booleans())
     @precondition(lambda self: self.in_flight)
@@ -485,3 +490,36 @@ def test_histories_that_broke_the_law_once(history: Callable[[Copy], None], stop
     with copy._patch:
         history(copy)
         copy.what_is_on_record_is_true()
+
+
+def test_what_arrives_late_behind_the_marker_that_fills_its_place_is_not_taken_for_the_next_record() -> None:
+    """A marker takes no sequence, so it fits, and the leader answers for the next record that it has that already."""
+    copy = Copy()
+    copy.begin(start=0, is_compacted=False, writes_many=False, skips=False, stops=False)
+    with copy._patch:
+        copy.source.write([None])
+        copy.the_source_is_read(1)
+        copy.a_batch_goes_out(is_answered_at_once=True)
+        copy.a_commit_goes_out(is_answered_at_once=True)
+        copy.source.write([None])
+        copy.the_source_is_read(1)
+        copy.a_batch_goes_out()
+        (late,) = copy.in_flight
+        copy.the_engine_is_killed()
+        copy.source.write([None])
+        copy.source.remove_before(2)
+        copy.the_source_is_read(1)
+        copy.a_commit_goes_out(is_answered_at_once=True)
+        copy.a_hole_is_handed_to_who_fills_it(is_filled_at_once=True)
+        copy.target.append(late)
+        copy.the_source_is_read(1)
+        copy.a_batch_goes_out(is_answered_at_once=True)
+        assert copy.lane.is_lost
+        if copy.lane.is_dirty:
+            copy.a_commit_goes_out(is_answered_at_once=True)
+        assert copy.state.positions[SOURCE].upstream == 2
+        place = copy._place(
+            replace(copy.lane.work, handover=copy.lane.result().handover), producer_of(EAST_WEST, "of the copy")
+        )
+        assert isinstance(place, Refused)
+        assert "its record at offset 2 is not the source's" in place.reason

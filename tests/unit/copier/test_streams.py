@@ -139,7 +139,7 @@ class Writer:
         self.refusals: list[tuple[int, str]] = []
         self.stream = Stream(
             partition,
-            lambda piece, base: self.acknowledged.append((cast(Piece, piece).number, base)),
+            lambda piece, base, _: self.acknowledged.append((cast(Piece, piece).number, base)),
             lambda code, message: self.refusals.append((code, message)),
             pipelined=pipelined,
             merge=merge,
