@@ -16,6 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import subprocess
 import sys
@@ -86,6 +87,7 @@ _TEMPORARY_FILES = "-Djava.io.tmpdir="
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _PYTHON, _PYTHON_PATH = "spark.pyspark.python", "spark.executorEnv.PYTHONPATH"
 _DRIVER_PORT = "spark.mirror.driver.port"
+_PY4J = "py4j"
 _ARCHIVES, _PYTHON_FILES = "spark.archives", "spark.submit.pyFiles"
 _SOCKETS, _SOCKET_FOLDER = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
 
@@ -143,6 +145,7 @@ def spark_session(
 
 def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None, log_path: Path | None) -> None:
     global _folder  # noqa: PLW0603  # PySpark keeps its one context in globals too
+    keep_py4j_quiet()
     try:
         folder = _folder = SparkFolder()
     except OSError as error:
@@ -202,6 +205,23 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
         raise SparkDidNotStart(
             f"Spark's JVM did not start ({message}); is Java 17 or later on the path? Its log is {log}:\n{last_lines}"
         ) from error
+
+
+def keep_py4j_quiet() -> None:
+    """Let py4j log nothing unless somebody has set up the root logger; calling it again changes nothing.
+
+    What it logs it raises as well. That Ctrl-C came while it waited for the JVM it logs on the root logger itself, with
+    a traceback, and so gives that logger a handler that prints its other lines from then on.
+    """
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addFilter(_is_of_others)
+        logging.getLogger(_PY4J).propagate = False
+
+
+def _is_of_others(line: logging.LogRecord) -> bool:
+    """Whether a line of the log was not written in the code of py4j."""
+    return Path(line.pathname).parent.name != _PY4J
 
 
 def _launched(conf: SparkConf, streams: Mapping[str, Any]) -> JavaGateway:
