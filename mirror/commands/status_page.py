@@ -21,6 +21,9 @@ from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
 from mirror.control.gaps import iso_time
 from mirror.control.status import look_at_all, observe
 from mirror.control.tick import now_ms
+from mirror.model.counts import first_of
+from mirror.model.partition import TopicPartition
+from mirror.model.state_values import stopped_reason
 from mirror.recovery.fenced_side import FencedSide, look_at_fenced_side, with_fenced_side
 from mirror.tables import MOST_ROWS, table
 from mirror.terminal import Remark
@@ -34,6 +37,9 @@ _COLOURS: Final = {
     "FAILED": "red",
 }
 _MOST_REASONS = 10
+_MOST_NAMED = 5
+# An engine reports the first partitions that are stopped, and how many more there are.
+_MORE = re.compile(r"\.\.\. and ([\d,]+) more")
 # Around the rows of a table, and below it how many more there are.
 _LINES_OF_A_TABLE = 5
 _FEWEST_ROWS = 3
@@ -137,10 +143,11 @@ def page(status: FlowStatus, file: Path, width: int, *, most_rows: int | None = 
         lines.append(Remark(f"{led} by engine {status.claim.where}, term {status.claim.term}", "dim"))
     if status.fence is not None:
         lines.append(Remark(f"late requests of earlier engines: {status.fence}", "dim"))
-    shown = status.reasons if most_rows is None else status.reasons[:_MOST_REASONS]
+    reasons = reasons_shown(status, most_named=None if most_rows is None else _MOST_NAMED)
+    shown = reasons if most_rows is None else reasons[:_MOST_REASONS]
     lines += [Remark(_with_file(reason, file)) for reason in shown]
-    if len(status.reasons) > len(shown):
-        lines.append(Remark(f"… and {len(status.reasons) - len(shown):,} more reasons, --all shows them"))
+    if len(reasons) > len(shown):
+        lines.append(Remark(f"… and {len(reasons) - len(shown):,} more reasons, --all shows them"))
     lines += [Remark(f"note: {_with_file(note, file)}", "dim") for note in status.notes]
     if status.partitions:
         rows = [partition_row(each) for each in worst_first(status.partitions)]
@@ -151,6 +158,37 @@ def page(status: FlowStatus, file: Path, width: int, *, most_rows: int | None = 
         away = f"which partitions are mirrored is on record on {status.flow.target}, which does not tell"
         lines.append(Remark(away if status.state == "FAILED" else "no partition is mirrored yet"))
     return Group(*lines)
+
+
+def reasons_shown(status: FlowStatus, *, most_named: int | None = _MOST_NAMED) -> list[str]:
+    """Return the reasons of a state for people: why partitions are stopped once, with at most so many of their names.
+
+    Reasons that differ in no more than the name of the partition are told as that of the first.
+    """
+    alike: dict[str, list[TopicPartition]] = {}
+    told: dict[str, str] = {}
+    for source, why in sorted(status.stops.items()):
+        if (reason := stopped_reason(source, why)) in status.reasons:
+            told[reason] = why.replace(str(source), "")
+            alike.setdefault(told[reason], []).append(source)
+    found: dict[str, None] = {}
+    before = ""
+    for reason in status.reasons:
+        if reason in told:
+            found[_stopped(alike[told[reason]], status.stops, most_named)] = None
+        elif before in told and (more := _MORE.fullmatch(reason)):
+            found[f"... and {more[1]} more partitions are stopped"] = None
+        else:
+            found[reason] = None
+        before = reason
+    return list(found)
+
+
+def _stopped(sources: Sequence[TopicPartition], stops: Mapping[TopicPartition, str], most_named: int | None) -> str:
+    first, *others = sources
+    if not others:
+        return stopped_reason(first, stops[first])
+    return f"{first_of([*map(str, sources)], most_named or len(sources))} are stopped: {stops[first]}"
 
 
 def partition_row(each: PartitionStatus) -> Mapping[str, Any]:
@@ -184,6 +222,7 @@ def _with_file(text: str, file: Path) -> str:
 def _rows_that_fit(height: int, found: Sequence[Seen]) -> int:
     """Return how many partitions of each flow fit a terminal; what does not is cut off at its end."""
     others = sum(
-        3 + min(len(each.status.reasons), _MOST_REASONS) + len(each.status.notes) + _LINES_OF_A_TABLE for each in found
+        3 + min(len(reasons_shown(each.status)), _MOST_REASONS) + len(each.status.notes) + _LINES_OF_A_TABLE
+        for each in found
     )
     return max(_FEWEST_ROWS, (height - 2 - others) // max(1, len(found)))

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from mirror.cli import app
-from mirror.commands.status_page import Looking, watch
+from mirror.commands.status_page import Looking, page, watch
 from mirror.config.resolving import load
 from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.control.status import FlowObserver
 from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.model.state_values import stopped_reason
 
 FLOW = Flow("east", "west")
 
@@ -108,6 +110,46 @@ def test_a_defect_ends_it_and_is_told(looks: list[FlowStatus | Exception], watch
     looks += [status(5), KeyError("oops")]
     with pytest.raises(KeyError, match="oops"):
         watched()
+
+
+def stopped(whys: Mapping[int, str], *others: str) -> FlowStatus:
+    """Return a flow of which partitions are stopped, each by itself among the reasons."""
+    stops = {TopicPartition("orders", number): why for number, why in whys.items()}
+    told = [stopped_reason(*each) for each in stops.items()]
+    return FlowStatus(FLOW, "DEGRADED", (*told, *others), (), stops=stops)
+
+
+def lines_of(found: FlowStatus, most_rows: int | None = 20) -> list[str]:
+    stream = io.StringIO()
+    Console(file=stream, width=300, color_system=None).print(page(found, Path("f"), 300, most_rows=most_rows))
+    return [line.strip() for line in stream.getvalue().splitlines()]
+
+
+def test_partitions_stopped_for_one_reason_are_one_paragraph() -> None:
+    """Six of them were six paragraphs of the same words."""
+    found = stopped(dict.fromkeys(range(7), "the copy is not empty") | {7: "deleted"}, "west: no leader")
+    assert lines_of(found)[1:4] == [
+        "orders-0, orders-1, orders-2, orders-3, orders-4 and 2 more are stopped: the copy is not empty",
+        "orders-7 is stopped: deleted",
+        "west: no leader",
+    ]
+    assert "orders-5, orders-6 are stopped: the copy" in lines_of(found, most_rows=None)[1]
+    assert len(found.as_json()["reasons"]) == 9
+
+
+def test_partitions_stopped_for_reasons_that_name_each_are_one_paragraph() -> None:
+    found = stopped({each: f"others write to east.orders-{each}" for each in range(2)})
+    assert lines_of(found)[1] == "orders-0, orders-1 are stopped: others write to east.orders-0"
+
+
+def test_how_many_more_partitions_an_engine_names_as_stopped_is_told_as_such() -> None:
+    found = stopped({0: "deleted", 1: "deleted"}, "... and 4 more", "west: no leader", "... and 3 more")
+    assert lines_of(found)[1:5] == [
+        "orders-0, orders-1 are stopped: deleted",
+        "... and 4 more partitions are stopped",
+        "west: no leader",
+        "... and 3 more",
+    ]
 
 
 def test_who_asks_for_a_verdict_asks_once(file: Path) -> None:
