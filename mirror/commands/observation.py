@@ -39,6 +39,7 @@ from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.gap import Acknowledgement
 from mirror.model.offset_ranges import Ranges
+from mirror.model.translation import Same
 from mirror.model.verdict import Verdict
 from mirror.proof.left_out import LeftOut
 from mirror.recovery.fenced_side import late_writers
@@ -193,9 +194,10 @@ def offsets(
     if as_json:
         print_json(rows)
     else:
-        print_table(
-            f"Groups of {chosen.flow}", [_position_row(row) for row in rows], most=None if show_all else MOST_ROWS
-        )
+        is_same = bool(rows) and all(isinstance(one.translation, Same) for one in view.positions)
+        title = f"Groups of {chosen.flow}" + (f": positions are the same on {chosen.flow.target}" if is_same else "")
+        shown = [_position_row(row, is_same=is_same) for row in rows]
+        print_table(title, shown, most=None if show_all else MOST_ROWS)
         out.print(_last_report(view, chosen.flow), markup=False, highlight=False)
     for each in view.unknown_positions:
         err.print(f"Not reported, so not among these: {each}", markup=False)
@@ -325,11 +327,14 @@ def _last_report(view: GroupView, flow: Flow) -> str:
     return f"The engine of {flow} last reported {duration(age)} ago ({iso_time(report.at_ms)}){wrong}."
 
 
-def _position_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of `mirror offsets` without what its note says."""
-    age = row["checkpoint_age_seconds"]
-    shown = {name: row[name] for name in ("group", "topic", "partition", "upstream", "downstream")}
-    return {**shown, "checkpoint age, s": None if age is None else round(age), "note": row["note"]}
+def _position_row(row: Mapping[str, Any], *, is_same: bool) -> dict[str, Any]:
+    """Return a row of `mirror offsets` without what its note says; ``is_same``: with no note, and one position."""
+    seconds = row["checkpoint_age_seconds"]
+    age = {"checkpoint age, s": None if seconds is None else round(seconds)}
+    shown = {name: row[name] for name in ("group", "topic", "partition")}
+    if is_same:
+        return {**shown, "position": row["upstream"], **age}
+    return {**shown, "upstream": row["upstream"], "downstream": row["downstream"], **age, "note": row["note"]}
 
 
 def _all_of(listed: Mapping[Flow, Sequence[GapEntry]]) -> list[GapEntry]:

@@ -20,6 +20,7 @@ from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import NeverRun
 from mirror.control.flow_status import FlowStatus, PartitionStatus, State
 from mirror.control.gaps import GapEntry
+from mirror.control.group_view import GroupView, TranslatedPosition
 from mirror.control.groups import GroupAction, GroupDecision
 from mirror.control.plan import FlowPlan
 from mirror.control.status import FlowObserver
@@ -31,6 +32,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseWish
 from mirror.model.placement import Placement
 from mirror.model.shadow import Forecast, ShadowPartition, TakenFrom
+from mirror.model.translation import Exact, Same
 from mirror.proof.comparison import Difference, Equivalence, PartitionEquivalence
 from mirror.recovery import verify
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
@@ -197,6 +199,33 @@ def test_of_a_flow_that_has_never_run_no_group_is_told_and_that_is_not_a_failure
     done = CliRunner().invoke(app, ["offsets", str(file)])
     assert (done.exit_code, done.stdout) == (1, "")
     assert "this flow has never run" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("translation", "columns"),
+    [
+        (Same(123_456_789), ["group", "partition", "position", "checkpoint age, s"]),
+        (Exact(123_456_790), ["group", "partition", "upstream", "downstream", "checkpoint age, s", "note"]),
+    ],
+)
+def test_positions_that_are_not_translated_are_told_once(
+    monkeypatch: pytest.MonkeyPatch, file: Path, translation: Exact, columns: list[str]
+) -> None:
+    """At 80 columns each row had a footnote, which read: same."""
+    positions = tuple(
+        TranslatedPosition("billing-of-the-east", "orders-of-the-warehouses", each, 123_456_789, translation)
+        for each in range(3)
+    )
+    monkeypatch.setattr(observation, "view_groups", lambda *_, **__: GroupView(positions, None))
+    _, text = shown(monkeypatch, 200, FlowStatus(FLOW, "RUNNING", (), ()), "offsets", str(file))
+    (header,) = (line for line in text.splitlines() if "checkpoint age, s" in line)
+    assert [each.strip() for each in header.strip("┃").split("┃")] == columns
+    is_same = isinstance(translation, Same)
+    assert ("positions are the same on west" in text) is is_same
+    _, text = shown(monkeypatch, 80, FlowStatus(FLOW, "RUNNING", (), ()), "offsets", str(file))
+    assert ("(1)" in text) is not is_same
+    _, text = shown(monkeypatch, 80, FlowStatus(FLOW, "RUNNING", (), ()), "offsets", str(file), "--json")
+    assert [json.loads(text)[0][name] for name in ("upstream", "downstream")] == [123_456_789, translation.downstream]
 
 
 def test_the_status_is_that_of_one_flow_if_one_is_named(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
