@@ -35,6 +35,7 @@ from mirror.config.settings import MirrorSettings
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.kafka.answers import ItemResult
 from mirror.kafka.group_reader import ReadLimits
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict
@@ -201,20 +202,19 @@ def stranded(
     is_short = bool(loss.lacking or loss.removed or loss.gaps)
     is_open = loss.bound is not None or bool(uncounted)
     verdict = Verdict.FAIL if is_short and loss.bound is None else Verdict.UNKNOWN if is_open else Verdict.PASS
-    files = [] if saved is None else [each.as_json() for each in saved.files]
+    files = () if saved is None else saved.files
     if as_json:
         answer = {"verdict": verdict.value, "flow": str(chosen.flow), "stranded": loss.rows(), "reason": loss.bound}
-        print_json(
-            answer
-            | {"removed": loss.removed_rows(), "gaps": list(loss.gaps)}
-            | {"uncounted": list(uncounted), "files": files}
-        )
+        more = {"uncounted": list(uncounted), "files": [each.as_json() for each in files]}
+        print_json(answer | {"removed": loss.removed_rows(), "gaps": list(loss.gaps)} | more)
     else:
         out.print(f"{chosen.flow.target} lacks of {chosen.flow.source}: {loss}", markup=False, highlight=False)
         for each in uncounted:
             out.print(Remark(each))
-        if files:
-            print_rows(out, f"Saved in {export}", files)
+        if saved is not None:
+            out.print(f"Saved in {export}: {counted(saved.records, 'record')}", markup=False, highlight=False)
+        for file_saved in files:
+            out.print(Remark(str(file_saved)))
         out.print(Text.assemble("verdict ", (verdict.value, VERDICT_STYLES[verdict])))
     if export is not None and saved is None and loss.bound is not None:
         err.print(f"Nothing is saved: {loss.bound}", markup=False)

@@ -19,6 +19,7 @@ from mirror.evidence.facts import Json
 from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch, Header, Record
 from mirror.kafka.old_topics import OldTopic
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.recovery.step_facts import named
 
@@ -44,6 +45,10 @@ class StrandedFile:
     records: int
     sha256: str
     end: int
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        return f"{self.partition}: {counted(self.records, 'record')} in {self.path}"
 
     def as_json(self) -> dict[str, Any]:
         """Return what the manifest says of the file, and ``--json``."""
