@@ -7,6 +7,7 @@ own logs of requests.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mirror.config.settings import ClusterSettings
+from mirror.control.gaps import iso_time
 from mirror.kafka.channel import LATEST, Channel
 from mirror.kafka.partition_state import ActiveProducer, active_producers, transactional_ids
 from mirror.model.partition import TopicPartition
@@ -68,6 +70,14 @@ class StillWritten:
             for each in self.producers
         ) or (LateWriter(*where),)
 
+    @property
+    def newest_ms(self) -> float:
+        """The timestamp of the last batch of a producer with an id; of clients without one it is not known: infinite.
+
+        Where the first look could not tell the producers of a partition, all that its leader remembers are named.
+        """
+        return max((each.last_timestamp_ms for each in self.producers), default=math.inf)
+
     def as_json(self, cluster: str, names: Mapping[int, str]) -> dict[str, Any]:
         """Return it for programs; ``names`` has the transactional ids of producer ids."""
         return {
@@ -89,8 +99,8 @@ class StillWritten:
         who = ", ".join(
             f"producer {each.producer_id} (epoch {each.epoch}"
             + (f", transactional id {names[each.producer_id]}" if each.producer_id in names else "")
-            + ")"
-            for each in self.producers
+            + (f", last at {iso_time(each.last_timestamp_ms)})" if each.last_timestamp_ms >= 0 else ")")
+            for each in sorted(self.producers, key=lambda one: -one.last_timestamp_ms)
         )
         return f"{self.partition} from {self.start} to {self.end}: {who or 'a client without a producer id'}"
 
@@ -118,9 +128,10 @@ class Watched:
         return [each.as_json(cluster, self.names) for each in self.written]
 
     def messages(self) -> tuple[str, ...]:
-        """Return what was seen, for people."""
+        """Return what was seen, for people: who writes now first, who wrote long ago last."""
+        newest = sorted(self.written, key=lambda each: (-each.newest_ms, each.partition))
         return (
-            *(each.describe(self.names) for each in self.written),
+            *(each.describe(self.names) for each in newest),
             *(f"{partition} is not known: {why}" for partition, why in sorted(self.unknown.items())),
         )
 

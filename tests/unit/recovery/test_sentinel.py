@@ -114,9 +114,29 @@ def test_all_that_was_written_in_a_time_is_told_together() -> None:
 
 def test_it_is_told_with_transactional_ids_where_there_are_any() -> None:
     watched = Watched((StillWritten(ORDERS, 1, 2, (SHOP, TILL)),), {40: "till-7"}, {BILLS: "it has no leader"})
+    till = "producer 40 (epoch 2, transactional id till-7, last at 1970-01-01T00:00:01Z)"
+    other = "producer 41 (epoch 0, last at 1970-01-01T00:00:00Z)"
     assert watched.messages() == (
-        "orders-0 from 1 to 2: producer 40 (epoch 2, transactional id till-7), producer 41 (epoch 0)",
+        f"orders-0 from 1 to 2: {till}, {other}",
         "bills-0 is not known: it has no leader",
     )
     (row,) = watched.as_json("east")
     assert [each["transactional_id"] for each in row["producers"]] == ["till-7", None]
+
+
+def test_who_writes_now_is_told_first_and_who_wrote_long_ago_last() -> None:
+    """Where the first look could not tell the producers, the leader's old ones stood before those that still write."""
+    now = replace(SHOP, producer_id=50, last_timestamp_ms=9_000)
+    unknown = replace(SHOP, producer_id=60, last_timestamp_ms=-1)
+    audit = TopicPartition("audit", 0)
+    written = (
+        StillWritten(audit, 1, 2, (TILL,)),
+        StillWritten(BILLS, 1, 2),
+        StillWritten(ORDERS, 1, 2, (SHOP, now, unknown)),
+    )
+    told = Watched(written).messages()
+    assert [each.split(" ")[0] for each in told] == ["bills-0", "orders-0", "audit-0"]
+    orders = told[1]
+    assert orders.index("producer 50") < orders.index("producer 40") < orders.index("producer 60")
+    assert "producer 60 (epoch 2)" in orders
+    assert [each["topic"] for each in Watched(written).as_json("east")] == ["audit", "bills", "orders"]
