@@ -21,6 +21,8 @@ from mirror.recovery.unsure_groups import further_on
 _CONSOLE = "console-consumer-"
 # MirrorMaker's own: more seldom, and groups read more than that again.
 _USUAL_INTERVAL_SECONDS = 60.0
+# More often than that they are not advised.
+_OFTEN_SECONDS = 5.0
 _READ_UNCOMMITTED = "read_uncommitted"
 
 
@@ -178,6 +180,9 @@ def further_on_the_target(facts: Facts) -> Iterator[Difference]:
 
 def read_again(facts: Facts) -> Iterator[Difference]:
     """What a group has read since its last checkpoint it reads again."""
+    key = "emit.checkpoints.interval.seconds"
+    is_seldom = facts.settings.emit_checkpoints_interval_seconds > _OFTEN_SECONDS
+    oftener = f"checkpoints more often: {mends.flow_key(facts, key, f'{_OFTEN_SECONDS:g}')}; " if is_seldom else ""
     for group, (count, first) in _again(facts).items():
         yield Difference(
             Impact.DUPLICATES,
@@ -185,8 +190,7 @@ def read_again(facts: Facts) -> Iterator[Difference]:
             group,
             f"{first.topic}-{first.partition} at {first.upstream}",
             f"{counted(count, 'record')} again",
-            f"checkpoints more often: {mends.flow_key(facts, 'emit.checkpoints.interval.seconds', '5')}; with the "
-            f"source alive: {mends.mirror(facts, 'groups', f' --groups {group} --apply')}",
+            f"{oftener}with the source alive: {mends.mirror(facts, 'groups', f' --groups {group} --apply')}",
         )
 
 

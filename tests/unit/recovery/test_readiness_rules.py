@@ -52,6 +52,9 @@ AWAY = NotSeen("all of west", "connection refused", "west", "start west")
 QUOTA = QuotaKey((("user", "ann"),), "producer_byte_rate")
 
 
+# A group that has read on since its last checkpoint.
+READ_ON = groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 33, 33)})
+
 # The twins, and where they are.
 ENDS = (("source", TOPIC), ("target", TOPIC), ("target", COPY))
 
@@ -390,9 +393,9 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
     (
         "read-again",
         DUPLICATES,
-        groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 33, 33)}),
+        both(READ_ON, lines("emit.checkpoints.interval.seconds = 6")),
         GROUP,
-        "emit.checkpoints.interval.seconds",
+        "emit.checkpoints.interval.seconds = 5",
     ),
     ("read-again", DUPLICATES, moves(positions=(position(translation=Bounded(30, 10)),)), GROUP, "--apply"),
     (
@@ -699,6 +702,13 @@ def test_on_one_broker_a_side_one_replica_is_no_worse_than_it_was() -> None:
     )
     assert {(each.impact, each.target) for each in only(small, "single-replica")} == {(DEGRADES, "1")}
     assert judge(small(facts())).verdict == "PASS"
+
+
+@pytest.mark.parametrize("seconds", [5, 1])
+def test_what_the_file_says_already_is_not_advised(seconds: int) -> None:
+    """To set the interval to 5 s was the advice, too, where it was 5 s."""
+    (found,) = only(both(READ_ON, lines(f"emit.checkpoints.interval.seconds = {seconds}")), "read-again")
+    assert found.mend.startswith("with the source alive: mirror groups ")
 
 
 def test_with_unchanged_names_the_copy_is_what_is_written_to() -> None:
