@@ -73,6 +73,8 @@ class FlowLeader:
         self._ended = threading.Event()
         self._is_settled = False
         self._logged = ""
+        # Why a pause did not promise everything, as it was last reported.
+        self._limit = ""
         self._could_copy = True
 
     def run(self, target: ClusterSettings, ticking: Ticking) -> None:
@@ -184,9 +186,12 @@ class FlowLeader:
         if not found.busy and self._runtime.pauses.pauses_any:
             open_ends = f", of which {len(found.unsettled)} may be copied further than recorded"
             self._log.info("nothing more is appended to what is paused%s", open_ends if found.unsettled else "")
-            if found.unrefused:
+            limit = found.weakness if found.unrefused else ""
+            if limit:
+                why = limit if limit != self._limit else "as reported at an earlier pause"
                 late = counted(len(found.unrefused), "partition")
-                self._log.warning("but for what was sent before to the copies of %s: %s", late, found.weakness)
+                self._log.warning("but for what was sent before to the copies of %s: %s", late, why)
+            self._limit = limit
 
     def _begin(self, election: Election) -> None:
         assert election.term is not None

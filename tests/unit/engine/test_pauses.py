@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,13 @@ from mirror.config.resolving import load
 from mirror.control.flow_tick import FlowTick
 from mirror.control.tick import TickReport
 from mirror.copier.work import Handover
+from mirror.engine import leader as leader_module
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.flow_messages import reasons
 from mirror.engine.flow_pauses import LEFT_OUT, pause_report, take_pauses, take_resumed, unless_cut, while_uncut
 from mirror.engine.flow_runtime import FlowRuntime
+from mirror.engine.late_writes import KEEPS_OFFSETS
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
@@ -260,6 +263,30 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
     leader._round(cast("object", None))  # type: ignore[arg-type]
     assert said == [pause_report_record(PauseReport("me", ("all",)))] * 2, "since it was written over"
     assert leader._report().state == "PAUSED"
+
+
+def test_why_a_pause_does_not_promise_everything_is_logged_once_for_as_long_as_it_is_so(
+    runtime: FlowRuntime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sentence of three lines on copies with the source's offsets was repeated at each pause."""
+    caplog.set_level(logging.WARNING)
+    election = SimpleNamespace(pause_report=None, publish=lambda _: None)
+    leader = FlowLeader(runtime.settings, runtime, Identity("me", "host", 1, "place"), timeout_seconds=6)
+    take_pauses(runtime, Pauses((ALL,)))
+    late = frozenset({ORDERS})
+    for unrefused, weakness in (
+        (late, KEEPS_OFFSETS),
+        (late, KEEPS_OFFSETS),
+        ((), ""),
+        (late, KEEPS_OFFSETS),
+        (late, "x"),
+    ):
+        report = PauseReport("me", (), unrefused=frozenset(unrefused), weakness=weakness)
+        monkeypatch.setattr(leader_module, "pause_report", lambda *_, report=report: report)
+        leader._answer_pauses(election)  # type: ignore[arg-type]
+    before = "but for what was sent before to the copies of 1 partition: "
+    again = f"{before}as reported at an earlier pause"
+    assert caplog.messages == [f"{before}{KEEPS_OFFSETS}", again, f"{before}{KEEPS_OFFSETS}", f"{before}x"]
 
 
 def test_what_an_earlier_leader_has_written_over_is_said_again_by_who_says_it(
