@@ -6,6 +6,7 @@ The procedure does not know how they run. It asks whoever does: commands of a fi
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shlex
 import shutil
@@ -37,6 +38,7 @@ _COMMANDS = ("stop", "start", "probe", "stop_group", "start_group", "stop_produc
 # What a no, or no answer, means for the run: it stops, or it goes on without.
 _ENDS = "the run stops at this step, and says how it stands and how it goes on"
 _NOT_SEEN = "it was not seen, and the run goes on"
+_LOG = logging.getLogger(__name__)
 _TIMES = {"timeout_seconds": 60.0, "service_seconds": 300.0}
 
 
@@ -433,10 +435,14 @@ class Commands:
         try:
             wait_until(look, what, timeout_seconds=self.service_seconds)
         except WaitTimeout:
+            for output in dict.fromkeys(
+                each.output for each in last.values() if isinstance(each, NotDone) and each.output
+            ):
+                _LOG.debug("the probe of %s said: %s", cluster, output)
             return {
                 name: answer
                 if isinstance(answer, Done)
-                else NotDone(f"not within {self.service_seconds:g} s: {answer.reason}", answer.output)
+                else NotDone(f"not within {self.service_seconds:g} s: {answer.reason}", _last_line(answer.output))
                 if isinstance(answer, NotDone)
                 else answer
                 for name, answer in last.items()
@@ -531,6 +537,11 @@ def _end_of(output: IO[bytes]) -> str:
     output.seek(max(0, size - 2 * _OUTPUT))
     text = without_secrets(output.read().decode(errors="replace")).strip()
     return text if len(text) <= _OUTPUT else f"(the end of {size:,} bytes) {text[-_OUTPUT:]}"
+
+
+def _last_line(output: str) -> str:
+    """Return what tells most of what a probe has said, which is told of each group: the error behind a traceback."""
+    return output.splitlines()[-1] if output else ""
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -124,6 +125,21 @@ def test_a_probe_is_asked_until_it_tells_of_all(tmp_path: Path) -> None:
     write = commands(tmp_path, f"service_seconds = 0.1\n{probe}").first_write("west", 5)
     assert isinstance(write, NotDone)
     assert "not within 0.1 s" in write.reason
+
+
+def test_a_probe_that_fails_is_told_of_each_group_in_a_line_and_its_traceback_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The traceback stood in the step's result once a group."""
+    caplog.set_level(logging.DEBUG, "mirror.recovery.applications")
+    found = commands(tmp_path, f"service_seconds = 0.1\n[clusters.west]\nprobe = {python('{}[1]')}")
+    reads = found.first_reads("west", ["audit", "billing"], 5)
+    for each in reads.values():
+        assert isinstance(each, NotDone)
+        assert each.reason.endswith(" ended with 1")
+        assert each.output == "KeyError: 1"
+    (logged,) = caplog.messages
+    assert "the probe of west said: Traceback (most recent call last):" in logged
 
 
 @pytest.mark.parametrize(
