@@ -31,6 +31,7 @@ from mirror.recovery.failback import FailbackPlan, stranded_rows
 from mirror.recovery.failover import DETECT, FailoverPlan, Mode
 from mirror.recovery.making_anew import MAKE_ANEW
 from mirror.recovery.move import COLUMNS, CUT, GROUPS
+from mirror.recovery.probing import REFUSES_LOGIN
 from mirror.recovery.procedure import (
     Procedure,
     Request,
@@ -278,7 +279,10 @@ class _Session:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is not Verdict.PASS)
             return f"All is done, and on record; what was not seen: {unseen}. To look again: {again}"
         if failed.name == DETECT and self.planned.run.is_new:
-            planned = "--mode planned, or cut-off if the flow cannot be copied any more, in a run directory of its own"
+            modes = "planned, or cut-off if the flow cannot be copied any more"
+            if REFUSES_LOGIN in failed.result.detail:
+                modes = "planned once it lets the login of the file in, or cut-off, which can do without"
+            planned = f"--mode {modes}, in a run directory of its own"
             return f"Nothing was changed. While {self.flow.source} answers: {planned}. Once it is gone: {again}"
         if back and all(each.result.verdict is not Verdict.FAIL for each in back):
             unseen = ", ".join(each.name for each in back if each.result.verdict is Verdict.UNKNOWN)

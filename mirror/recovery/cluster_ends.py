@@ -38,7 +38,16 @@ from mirror.recovery import stranded_files
 from mirror.recovery.flow_ends import Copied, Cut, Ends, Pausing
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
-from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, ProbeRow, probe_each, probing, wait_until_gone
+from mirror.recovery.probing import (
+    PROBE_SECONDS,
+    Gone,
+    Known,
+    ProbeRow,
+    probe_each,
+    probing,
+    refused_words,
+    wait_until_gone,
+)
 from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
 from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
@@ -97,6 +106,10 @@ class ClusterEnds:
         known = self._known()
         with probing(self.probed, self.settings.clusters[self.flow.source], self.probe_seconds, known):
             yield
+
+    def login_refusal(self) -> str | None:
+        """See `FlowEnds`."""
+        return refused_words(self.flow.source, self.probed.refused)
 
     def answering(self) -> Sequence[str]:
         """See `FlowEnds`."""

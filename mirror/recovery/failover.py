@@ -191,7 +191,9 @@ def look_ahead(
     # Detecting is mostly waiting; the plan asks nothing of a source that is to be gone.
     detects = mode is Mode.UNPLANNED and DETECT not in progress.proven
     with move.ends.probing() if detects else nullcontext():
-        return _looked_ahead(mode, move, back, progress, denying)
+        plan = _looked_ahead(mode, move, back, progress, denying)
+    refused = move.ends.login_refusal() if detects else None
+    return plan if refused is None else replace(plan, notes=(refused, *plan.notes))
 
 
 def _looked_ahead(

@@ -123,6 +123,10 @@ class FlowEnds(Protocol):
         """Return what probes the source's brokers meanwhile; :meth:`wait_until_gone` goes on from there."""
         ...
 
+    def login_refusal(self) -> str | None:
+        """Return, for people, that the source answered those probes and let nobody in, and what to do; None: not so."""
+        ...
+
     def answering(self) -> Sequence[str]:
         """Return the addresses at which the source answers."""
         ...

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.problems import ClusterError, ClusterUnreachable
+from mirror.kafka.problems import AccessDenied, ClusterError, ClusterUnreachable
 from mirror.waiting import WaitTimeout, wait_until
 
 PROBES = 3
@@ -30,6 +30,7 @@ _PAUSE_SECONDS = 0.3
 # Rounds that are further apart are no row: nobody has seen what was in between.
 _IN_A_ROW_SECONDS = 2.0
 _AT_ONCE = 64
+REFUSES_LOGIN = "refuses the login"
 
 
 class StillThere(WaitTimeout):
@@ -65,10 +66,13 @@ class Signal:
         why it does not answer; None if it does.
     brokers
         the addresses of all brokers of the cluster, as the one that answers tells them.
+    refusal
+        why it lets nobody in, although it answers; None if it does.
     """
 
     problem: str | None
     brokers: tuple[str, ...] = ()
+    refusal: str | None = None
 
 
 Probe: TypeAlias = Callable[[ClusterSettings, float, str], Signal]
@@ -119,12 +123,15 @@ class ProbeRow:
         in how many of them, up to the last, nobody has answered.
     asked, answered
         the addresses, in order: of all that were asked, and of those that answered in the last round.
+    refused
+        why those of them let nobody in that do not, by their addresses.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.probes = self.failed = 0
         self.asked: tuple[str, ...] = ()
         self.answered: tuple[str, ...] = ()
+        self.refused: Mapping[str, str] = {}
         self._monotonic = monotonic
         self._ended_at = -math.inf
 
@@ -141,6 +148,7 @@ class ProbeRow:
         found = probe_each(settings, seconds, probe, known=replace(known, addresses=asked))
         self._ended_at = self._monotonic()
         self.answered = tuple(address for address, heard in found.items() if heard.problem is None)
+        self.refused = {address: heard.refusal for address, heard in found.items() if heard.refusal is not None}
         self.asked = _joined(asked, (each for heard in found.values() for each in heard.brokers))
         self.probes += 1
         self.failed = 0 if self.answered else self.failed + 1
@@ -215,9 +223,32 @@ def wait_until_gone(
     except WaitTimeout:
         where = ", ".join(rounds.answered) or ", ".join(rounds.asked)
         message = f"{settings.alias} is not gone: after {timeout_seconds:g} s it still answers at {where}"
-        raise StillThere(message) from None
+        refused = refused_words(settings.alias, rounds.refused)
+        raise StillThere(f"{message}; {refused}" if refused else message) from None
     others = len(rounds.asked) - len(_addresses(settings, NOTHING_KNOWN))
     return Gone(rounds.probes, rounds.asked, others, bool(known.addresses))
+
+
+def refused_words(alias: str, refused: Mapping[str, str]) -> str | None:
+    """Return, for people, that a cluster answers and lets nobody in, and what to do; None where it does not.
+
+    ``refused`` says why, by the address.
+    """
+    if not refused:
+        return None
+    reasons = "; ".join(f"{', '.join(at)}: {why}" for why, at in _by_reason(refused).items())
+    return (
+        f"{alias} {REFUSES_LOGIN} of the file ({reasons}): that is no outage, and applications may still write there. "
+        f"Correct the login of {alias} in the file (security.protocol, sasl.*, ssl.keystore.*), or have {alias} let it "
+        "in, and try again"
+    )
+
+
+def _by_reason(refused: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for address, why in refused.items():
+        found.setdefault(why, []).append(address)
+    return found
 
 
 def probe_each(
@@ -254,8 +285,10 @@ def _ask(settings: ClusterSettings, seconds: float, cluster_id: str) -> Signal:
                 return Signal(f"another cluster answers there ({cluster.cluster_id})")
             return Signal(None, cluster.broker_addresses())
     except ClusterError as problem:
-        is_there = not isinstance(problem, ClusterUnreachable) or problem.is_refusal
-        return Signal(None if is_there else str(problem))
+        if isinstance(problem, ClusterUnreachable) and not problem.is_refusal:
+            return Signal(str(problem))
+        lets_nobody_in = isinstance(problem, ClusterUnreachable | AccessDenied)
+        return Signal(None, refusal=problem.reason if lets_nobody_in else None)
 
 
 def _refusal(address: str, seconds: float) -> str | None:

@@ -312,6 +312,24 @@ def test_an_unplanned_failover_of_a_source_that_lives_says_which_mode_is_meant_f
     assert "Nothing was changed. While east answers: --mode planned, or cut-off" in told
 
 
+def test_an_unplanned_failover_says_of_a_source_that_refuses_the_login_that_it_is_no_outage(
+    world: World, file: Path, tmp_path: Path
+) -> None:
+    world.refuses_logins.add(EAST)
+    _, plan = done(world, "failover", file, "--dry-run", "--json")
+    assert plan["notes"][0].startswith("east refuses the login of the file (east:1: authentication failed)")
+    assert "refuses" not in str(done(world, "failover", file, "--dry-run", "--json", "--mode", "cut-off")[1]["notes"])
+    run = tmp_path / "run"
+    found = CliRunner().invoke(
+        app, ["failover", str(file), "--flow", "east->west", "--yes", "--run-directory", str(run)]
+    )
+    told = " ".join(found.stderr.split())
+    assert (found.exit_code, world.done) == (1, [])
+    assert "--mode planned once it lets the login of the file in, or cut-off, which can do without" in told
+    journal = (run / "journal.jsonl").read_text()
+    assert "refuses the login of the file (east:1: authentication failed): that is no outage" in journal
+
+
 def test_a_plan_for_some_groups_says_that_the_flow_is_cut_as_a_whole(world: World, file: Path) -> None:
     """Who moves one group expects the others to stay as they were: their topics are paused, too."""
     words = "but east->west is cut as a whole: what other applications write to any of its topics is not copied"

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.problems import AccessDenied, ClusterUnreachable
+from mirror.kafka.problems import AccessDenied, ClusterError, ClusterUnreachable
 from mirror.recovery import probing as probing_module
 from mirror.recovery.probing import (
     NOTHING_KNOWN,
@@ -53,6 +53,25 @@ def test_it_is_gone_when_none_answers_three_times_in_a_row() -> None:
 def test_one_that_goes_on_answering_is_named() -> None:
     with pytest.raises(StillThere, match=r"east is not gone: after 0\.2 s it still answers at c:3"):
         wait_until_gone(THREE, timeout_seconds=0.2, probe=answering("c:3"))
+
+
+def test_a_cluster_that_refuses_the_login_is_told_apart_from_one_that_answers() -> None:
+    """It was said to answer still; the login of the file was wrong, and nobody was told."""
+
+    def refuse(settings: ClusterSettings, *_: object) -> Signal:
+        is_there = settings.bootstrap_servers != "c:3"
+        return Signal(None, refusal="authentication failed for user svc") if is_there else NOBODY
+
+    row = ProbeRow()
+    with pytest.raises(StillThere) as there:
+        wait_until_gone(THREE, timeout_seconds=0.2, probe=refuse, row=row)
+    assert str(there.value).startswith(
+        "east is not gone: after 0.2 s it still answers at a:1, b:2; east refuses the login of the file "
+        "(a:1, b:2: authentication failed for user svc): that is no outage"
+    )
+    assert "Correct the login of east in the file (security.protocol, sasl.*, ssl.keystore.*)" in str(there.value)
+    row.ask(THREE, 1.0, NOTHING_KNOWN, answering("a:1"))
+    assert row.refused == {}, "it lets us in again"
 
 
 def test_brokers_on_record_are_asked_beside_the_bootstrap_addresses() -> None:
@@ -169,6 +188,10 @@ def test_who_lets_nobody_in_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(probing_module.Cluster, "connect", connect)
     problem: Exception = AccessDenied("east", "describing", "not allowed")
+    assert probe_each(ONE, 1.0) == {"a:1": Signal(None, refusal="not allowed")}
+    problem = ClusterUnreachable("east", "a:1", "authentication failed", is_refusal=True)
+    assert probe_each(ONE, 1.0) == {"a:1": Signal(None, refusal="authentication failed")}
+    problem = ClusterError("east", "connecting", "it has another reason")
     assert probe_each(ONE, 1.0) == {"a:1": Signal(None)}
     problem = ClusterUnreachable("east", "a:1", "connection refused")
     (heard,) = probe_each(ONE, 1.0).values()

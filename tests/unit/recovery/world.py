@@ -24,7 +24,7 @@ from mirror.recovery.flow_ends import Copied, Cut, Ends
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.move import Move, Times
-from mirror.recovery.probing import Gone, StillThere
+from mirror.recovery.probing import Gone, StillThere, refused_words
 from mirror.recovery.recent_writers import Writers
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.seen_at_work import Placed
@@ -80,6 +80,7 @@ class World:
     not_copied_back: dict[str, dict[TopicPartition, tuple[int, int]]] = field(default_factory=dict)
     shows_writes: bool = True
     stubborn: set[str] = field(default_factory=set)
+    refuses_logins: set[str] = field(default_factory=set)
     done: list[str] = field(default_factory=list)
     calls: int = 0
     dies_at: int | None = None
@@ -106,7 +107,8 @@ class StandInEnds:
     def wait_until_gone(self) -> Gone:
         self.world.call()
         if self.world.is_up[self.flow.source]:
-            raise StillThere(f"{self.flow.source} still answers")
+            refused = self.login_refusal()
+            raise StillThere(f"{self.flow.source} still answers" + (f"; {refused}" if refused else ""))
         return Gone(3, ("east:1",), 0)
 
     @contextmanager
@@ -114,6 +116,10 @@ class StandInEnds:
         self.world.is_probing = True
         yield
         self.world.is_probing = False
+
+    def login_refusal(self) -> str | None:
+        is_refused = self.flow.source in self.world.refuses_logins
+        return refused_words(self.flow.source, {"east:1": "authentication failed"} if is_refused else {})
 
     def answering(self) -> Sequence[str]:
         self.world.call()
