@@ -10,6 +10,9 @@ from mirror.kafka.problems import ConnectionFailed
 from mirror.kafka.security import UnsupportedSetting
 from mirror.model.flow import Flow
 
+# What a login that is refused is first looked for in; in this order.
+_LOGIN_KEYS = ("sasl.jaas.config", "sasl.mechanism", "ssl.keystore.location", "security.protocol")
+
 
 class SameCluster(ConfigError):
     """Source and target of a flow are one cluster: replicating would never end."""
@@ -20,7 +23,7 @@ class TooFewBrokers(ConfigError):
 
 
 class NotReachable(ConfigError):
-    """A cluster does not answer at the address that the file gives."""
+    """A cluster does not answer at the address that the file gives, or refuses the login that it gives."""
 
 
 class NotCarriedOut(ConfigError):
@@ -42,9 +45,15 @@ def place_of(path: Path, alias: str, key: str = "bootstrap.servers") -> tuple[in
 
 
 def not_reachable(path: Path, problem: ConnectionFailed) -> NotReachable:
-    """Return that a cluster does not answer, or lets nobody in, with the place in the file that says where it is."""
-    line, key = place_of(path, problem.alias) if problem.alias else (None, None)
-    return NotReachable(path, line, key, str(problem))
+    """Return that a cluster does not answer, or lets nobody in, with the place of address or login in the file."""
+    if not problem.alias:
+        return NotReachable(path, None, None, str(problem))
+    if not problem.is_refusal:
+        return NotReachable(path, *place_of(path, problem.alias), str(problem))
+    logins = (place_of(path, problem.alias, key) for key in _LOGIN_KEYS)
+    place = next((each for each in logins if each[0] is not None), place_of(path, problem.alias))
+    advice = f"{problem.alias} answers, and refuses this login: correct it in the file, or have it let in"
+    return NotReachable(path, *place, f"{problem}. {advice}")
 
 
 def unusable(path: Path, problem: UnsupportedSetting) -> ConfigError:

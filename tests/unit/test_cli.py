@@ -48,6 +48,8 @@ def test_it_says_which_version_it_is() -> None:
     assert (said.exit_code, said.stdout) == (0, f"mirror {project['version']}\n")
 
 
+LOGIN_REFUSED = ConnectionFailed("cluster west: broker w:1: authentication failed", "west", is_refusal=True)
+LOGIN_ADVICE = ". west answers, and refuses this login: correct it in the file, or have it let in"
 LONG = "orders-of-the-eastern-warehouses." + "a" * 216
 FLOW = Flow("east", "west")
 
@@ -386,22 +388,32 @@ def test_a_login_that_is_missing_is_told_where_it_is_asked_for_and_a_wrong_mecha
 
 
 @pytest.mark.parametrize(
-    "problem",
+    ("problem", "lines", "place", "advice"),
     [
-        ClusterUnreachable("west", "w:1", "connection refused"),
-        ConnectionFailed("cluster west: broker w:1: authentication failed", "west", is_refusal=True),
+        (ClusterUnreachable("west", "w:1", "connection refused"), "", "3: west.bootstrap.servers", ""),
+        (LOGIN_REFUSED, "", "3: west.bootstrap.servers", LOGIN_ADVICE),
+        (LOGIN_REFUSED, "west.sasl.mechanism=PLAIN\n", "5: west.sasl.mechanism", LOGIN_ADVICE),
+        (
+            LOGIN_REFUSED,
+            "west.security.protocol=SASL_SSL\nsasl.jaas.config=x required;\n",
+            "6: sasl.jaas.config",
+            LOGIN_ADVICE,
+        ),
     ],
-    ids=lambda problem: type(problem).__name__,
 )
 def test_a_cluster_that_does_not_answer_or_lets_nobody_in_is_told_with_its_place_in_the_file(
-    monkeypatch: pytest.MonkeyPatch, file: Path, problem: Exception
+    monkeypatch: pytest.MonkeyPatch, file: Path, problem: Exception, lines: str, place: str, advice: str
 ) -> None:
+    """Of a login that was refused it named the address."""
+    with file.open("a") as more:
+        more.write(f"\n{lines}")
+
     def fail(*_: object) -> FlowPlan:
         raise problem
 
     monkeypatch.setattr(replication, "plan_flow", fail)
     done = CliRunner().invoke(app, ["plan", str(file)])
-    assert (done.exit_code, done.stderr.strip()) == (3, f"{file}:3: west.bootstrap.servers: {problem}")
+    assert (done.exit_code, done.stderr.strip()) == (3, f"{file}:{place}: {problem}{advice}")
 
 
 def test_what_was_not_compared_is_not_counted(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
