@@ -31,6 +31,7 @@ from mirror.kafka.connecting import (
     CertificateRefused,
     Connections,
     EventLoop,
+    HandshakeRefused,
     diagnosed,
     explained,
     in_words,
@@ -138,7 +139,7 @@ class ClusterConnection:
                     settings.bootstrap_servers,
                     reason,
                     is_for_people=is_for_people and bool(failed),
-                    is_refusal=is_refusal(error),
+                    is_refusal=is_refusal(error) or any(each.is_refusal for each in failed),
                 ) from error
             return cls(settings, net, manager, timeout_seconds)
         except BaseException:
@@ -349,11 +350,15 @@ def _is_unconnected(error: BaseException) -> bool:
 
 
 class _Failed(NamedTuple):
-    """Why an address did not answer, whether waiting does not help (:class:`ClusterUnreachable`), or nobody listens."""
+    """Why an address did not answer.
+
+    Whether waiting does not help (:class:`ClusterUnreachable`), nobody listens, or somebody does and lets nobody in.
+    """
 
     reason: str
     is_for_people: bool
     is_closed: bool
+    is_refusal: bool
 
 
 def _greet(settings: ClusterSettings, manager: Connections, deadline: float) -> tuple[str | None, list[_Failed]]:
@@ -381,7 +386,8 @@ def _greet(settings: ClusterSettings, manager: Connections, deadline: float) -> 
                 raise
             reason = explained(error, manager.config) or diagnosed(address, manager.config) or str(error)
             is_for_people = isinstance(error, CertificateRefused) or is_nobodys_name(broker.host)
-            failed.append(_Failed(f"{address}: {reason}", is_for_people, reason == NOBODY_LISTENS))
+            is_refused = isinstance(error, HandshakeRefused)
+            failed.append(_Failed(f"{address}: {reason}", is_for_people, reason == NOBODY_LISTENS, is_refused))
         else:
             wrong = misfit(offered, ALWAYS)
             if wrong:

@@ -49,6 +49,10 @@ class CertificateRefused(TlsFailed):
     """A broker's certificate is not accepted here."""
 
 
+class HandshakeRefused(TlsFailed):
+    """A broker answers, and does not agree on TLS: it wants another certificate of the client, or another protocol."""
+
+
 class EventLoop(NetworkSelector):  # type: ignore[misc]
     """kafka-python's event loop, which leaves no socket open that has been used in it.
 
@@ -169,8 +173,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         except BaseException as error:
             transport.close()
             if isinstance(error, OSError) and self.ssl_enabled:
-                is_final = isinstance(error, ssl.SSLCertVerificationError)
-                raise (CertificateRefused if is_final else TlsFailed)(tls_problem(error)) from error
+                raise _tls_failure(error) from error
             raise
         transport._sock_recv = _all_that_came(transport._sock_recv)
         return transport
@@ -212,7 +215,7 @@ def _all_that_came(
         content, error = receive()
         if error is not None and error.args and isinstance(error.args[0], ssl.SSLError):
             # With TLS 1.3 a broker looks at the client's certificate after the handshake.
-            error = TlsFailed(tls_problem(error.args[0]))
+            error = _tls_failure(error.args[0])
         if content and error is not None:
             held.append(error)
             return content, None
@@ -237,6 +240,17 @@ def is_nobodys_name(host: str) -> bool:
     return False
 
 
+def _tls_failure(error: OSError) -> TlsFailed:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return CertificateRefused(tls_problem(error))
+    return (HandshakeRefused if _is_alert(error) else TlsFailed)(tls_problem(error))
+
+
+def _is_alert(error: OSError) -> bool:
+    """Whether the other side has said why it hangs up, as nobody does who does not speak TLS."""
+    return "ALERT" in (getattr(error, "reason", None) or "")
+
+
 def tls_problem(error: OSError) -> str:
     """Return why a TLS handshake failed, in words for people."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -250,7 +264,7 @@ def tls_problem(error: OSError) -> str:
         message = error.verify_message.rstrip(".")
         return f"TLS: the broker's certificate is not accepted: {message}; {advice}"
     reason = (getattr(error, "reason", None) or "").replace("_", " ").lower()
-    if "alert" in reason:
+    if _is_alert(error):
         return (
             f"TLS: the broker refuses the handshake: {reason}; "
             "does it ask for a certificate (ssl.keystore.*), or for other ssl.enabled.protocols?"

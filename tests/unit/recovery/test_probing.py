@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import socket
+import ssl
+import threading
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +25,7 @@ from mirror.recovery.probing import (
     wait_until_gone,
 )
 from mirror.waiting import wait_until
+from tests.certificates import self_signed
 
 THREE = ClusterSettings("east", {"bootstrap.servers": "a:1, b:2,c:3", "client.id": "x"})
 ONE = ClusterSettings("east", {"bootstrap.servers": "a:1"})
@@ -196,6 +201,41 @@ def test_who_lets_nobody_in_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = ClusterUnreachable("east", "a:1", "connection refused")
     (heard,) = probe_each(ONE, 1.0).values()
     assert "connection refused" in str(heard.problem)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_broker_that_asks_for_another_certificate_is_there(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    """It was taken for gone: a failover would have begun while its applications wrote."""
+    key, certificate = self_signed(tmp_path, "broker", "-addext", "subjectAltName=IP:127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = context.maximum_version = version
+    context.load_cert_chain(certificate, key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(certificate)
+
+    def refuse_all() -> None:
+        with suppress(OSError):
+            while True:
+                plain, _ = server.accept()
+                with context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False) as tls:
+                    with suppress(ssl.SSLError):
+                        tls.do_handshake()
+                    # What is left unread would cut the connection before the alert is read.
+                    while socket.socket.recv(tls, 1 << 12):
+                        pass
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=refuse_all, daemon=True).start()
+        client = {
+            "bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}",
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(certificate),
+        }
+        (heard,) = probe_each(ClusterSettings("east", client), 2.0).values()
+        server.shutdown(socket.SHUT_RDWR)
+    assert heard.problem is None
+    assert "TLS: the broker refuses the handshake" in str(heard.refusal)
 
 
 def test_an_address_that_refuses_connections_is_not_asked_until_the_time_is_over(
