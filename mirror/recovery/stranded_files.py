@@ -47,8 +47,8 @@ class StrandedFile:
     end: int
 
     def __str__(self) -> str:
-        """Return it for people."""
-        return f"{self.partition}: {counted(self.records, 'record')} in {self.path}"
+        """Return it for people, below the name of the folder."""
+        return f"{self.partition}: {counted(self.records, 'record')} in {self.path.name}"
 
     def as_json(self) -> dict[str, Any]:
         """Return what the manifest says of the file, and ``--json``."""

@@ -45,14 +45,11 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_what_is_saved_is_told_in_words_a_line_a_partition(arguments: list[str], tmp_path: Path) -> None:
     """It was a table of the manifest's field names, with a checksum of 64 digits."""
-    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
+    done = CliRunner().invoke(app, arguments)
     lines = [line.strip() for line in done.stdout.splitlines()]
-    saved = tmp_path / "saved"
-    assert lines[1:4] == [
-        f"Saved in {saved}: 3 records",
-        f"orders-3: 2 records in {saved}/orders-3.jsonl",
-        f"bills-0: 1 record in {saved}/bills-0.jsonl",
-    ]
+    assert lines[-3:-1] == ["orders-3: 2 records in orders-3.jsonl", "bills-0: 1 record in bills-0.jsonl"]
+    # A long path goes on in another line.
+    assert f"Savedin{tmp_path / 'saved'}:3records" in "".join("".join(lines).split())
     assert "0000" not in done.stdout
     assert done.exit_code == 1
 
