@@ -121,19 +121,22 @@ def translate_read(
     from_target, from_other_flows
         where flows from the target, and from other clusters, have put the group on the partition ``source``.
     """
-    if from_target is not None and position == from_target.written:
-        leads_to = _translated_or_first(partial(translator.translate, source), position)
-        bound = leads_to.downstream if isinstance(leads_to, Exact | Bounded) else None
-        return NothingRead(position, from_target.upstream, bound)
-    begun_behind = min((each.downstream for each in from_other_flows if each.is_raised), default=position)
+    # One that is pending may not have been written: then the one before it counts.
+    possible = from_target.possible if from_target is not None else ()
+    for put in possible:
+        if position == put.written:
+            leads_to = _translated_or_first(partial(translator.translate, source), position)
+            bound = leads_to.downstream if isinstance(leads_to, Exact | Bounded) else None
+            return NothingRead(position, put.upstream, bound)
+    others = (each for placement in from_other_flows for each in placement.possible)
+    begun_behind = min((each.downstream for each in others if each.is_raised), default=position)
     found = translator.translate(source, min(position, begun_behind))
-    if not isinstance(found, Exact | Bounded) or from_target is None or not from_target.is_raised:
-        return found
-    if found.downstream <= from_target.upstream:
+    unread = min((each.upstream for each in possible if each.is_raised), default=None)
+    if not isinstance(found, Exact | Bounded) or unread is None or found.downstream <= unread:
         return found
     # What the target has from there on it was put behind on the source.
     behind = found.behind_records if isinstance(found, Bounded) else 0
-    return Bounded(from_target.upstream, behind + found.downstream - from_target.upstream)
+    return Bounded(unread, behind + found.downstream - unread)
 
 
 def _translated_or_first(translate: Callable[[int], Translation], position: int) -> Translation:

@@ -130,7 +130,8 @@ def plan_group_writes(checkpoints: Iterable[Checkpoint], target: TargetGroups) -
     to it: what was there is gone on the target.
 
     A position never goes back (GOS-05), but from beyond the end of the log: nothing was read there. A group that was
-    set back on the target, after it was put where the checkpoint says, stays there until it has read on the source.
+    set back on the target, after it was put where the checkpoint says, stays there until it has read on the source. One
+    that still stands where it did before it was to be put there was not set back: the position was not written.
     """
     return tuple(
         _decide(checkpoint, target)
@@ -147,7 +148,8 @@ def apply_group_writes(
     """Write the positions decided on; the broker refuses those of a group to which members came meanwhile (GOS-09).
 
     That they are put there goes on record first, so that whoever reads such a position can tell that the group has not
-    read up to it. What members have prevented is taken off the record; what else went wrong may have been done.
+    read up to it, and once more when it is there. What members have prevented is taken off the record; what else went
+    wrong may have been done, and stays pending.
 
     ``before`` is called right before each request; what it raises keeps that, and all behind it, from being sent.
     """
@@ -156,7 +158,7 @@ def apply_group_writes(
         if decision.action is GroupAction.WRITE:
             by_group[decision.group][decision.partition] = decision
     if by_group:
-        record([placement_record(each.placement) for of_group in by_group.values() for each in of_group.values()])
+        record([placement_record(_pending(each)) for of_group in by_group.values() for each in of_group.values()])
     results = target.write_positions_of_groups(
         {group: {each: of_group[each].wanted for each in of_group} for group, of_group in by_group.items()},
         before,
@@ -172,9 +174,26 @@ def apply_group_writes(
         for each in writes
         if each.problem is not None and _HAS_MEMBERS in each.problem
     ]
-    if undone:
-        record(undone)
+    if known := [placement_record(each.decision.placement) for each in writes if each.problem is None] + undone:
+        record(known)
     return tuple(writes)
+
+
+def found_there(decisions: Iterable[GroupDecision]) -> list[StateRecord]:
+    """Return what is to go on record of groups that stand where they should: pending ones were put there."""
+    return [
+        placement_record(each.placed_before.answered)
+        for each in decisions
+        if each.action is GroupAction.KEEP
+        and each.placed_before is not None
+        and each.placed_before.before is not None
+        and each.placed_before.written == each.wanted.position
+    ]
+
+
+def _pending(decision: GroupDecision) -> Placement:
+    present = decision.present.position if decision.present is not None else None
+    return decision.placement.pending(present, decision.placed_before)
 
 
 def recorder(settings: FlowSettings, writer: LogWriter, clock: Clock = now_ms, *, term: int | None = None) -> Recorder:
@@ -262,6 +281,8 @@ class GroupOffsetsTick:
         checkpoints = [each for each in checkpoints if each in still]
         placed = {(each.group, each.partition): each for each in self._log.placements()}
         self.decisions = plan_group_writes(checkpoints, replace(target, placed=placed))
+        if found := found_there(self.decisions):
+            self._record(found)
         writes = apply_group_writes(self.decisions, self._target, self._record, self._before_writing)
         failures = [
             f"writing on {self._target.alias} the position of group {each.decision.group} at "
@@ -333,7 +354,8 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
     elif present > end:
         why = f"the group is at {present}, but the log ends at {end}"
     elif present < wanted.position:
-        if placed and start <= present < placed.written and checkpoint.upstream <= placed.upstream:
+        was_put = placed is not None and not placed.is_unwritten_at(present)
+        if placed and was_put and start <= present < placed.written and checkpoint.upstream <= placed.upstream:
             why = f"the group was set back here, to {present}, after it was put at {placed.written}"
             return decision(GroupAction.SKIP_SET_BACK, why, committed)
         why = f"the group is behind, at {present}"

@@ -351,12 +351,16 @@ def checkpointed_record(copy: CheckpointedCopy) -> StateRecord:
 
 def placement_record(placement: Placement) -> StateRecord:
     """Return the record that this flow puts a group at a position on the target; it goes before the position."""
-    value = {
+    value: dict[str, int | str | None] = {
         "upstream": placement.upstream,
         "downstream": placement.downstream,
         "written": placement.written,
         "target_id": placement.target_id,
     }
+    if placement.before is not None:
+        value["before"] = placement.before
+        value["before_upstream"] = placement.before_upstream
+        value["before_downstream"] = placement.before_downstream
     return json_record(["placement", placement.group, *placement.partition], value)
 
 

@@ -243,3 +243,19 @@ def test_a_group_that_was_set_back_where_it_was_put_goes_no_further_than_it_was(
     assert translate_read(home, COPY, 10, placed) == Exact(10)
     assert translate_read(home, COPY, 60, placed) == Bounded(20, 40)
     assert translate_read(home, COPY, 60, replace(placed, written=20)) == Exact(60)
+
+
+def test_a_group_that_stands_where_it_was_put_before_a_write_that_is_pending_has_read_nothing() -> None:
+    """It was put at 50, behind what it had not read, and the next position, 60, was not answered."""
+    known = OffsetMap(0, True, Runs.of([Run(0, 0, 100)]), 100, 100)
+    pending = Placement("billing", COPY, 60, 60, 60, before=50, before_upstream=20, before_downstream=20)
+    home = One(known, back=True)
+    assert translate_read(home, COPY, 50, pending) == NothingRead(50, 20, 50)
+    assert translate_read(home, COPY, 60, pending) == NothingRead(60, 60, 60)
+    assert translate_read(home, COPY, 55, pending) == Bounded(20, 35), "what lies before 50 it has not read"
+    assert translate_read(home, COPY, 55, pending.answered) == Exact(55)
+    assert translate_read(home, COPY, 55, None, [pending]) == Exact(20)
+    assert translate_read(home, COPY, 50, replace(pending, before_upstream=None)) == Exact(50), (
+        "it had read up to there"
+    )
+    assert translate_read(home, COPY, 80, replace(pending, written=70)) == Bounded(20, 60), "both were raised"

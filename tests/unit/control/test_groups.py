@@ -23,7 +23,7 @@ from mirror.kafka.cluster_model import GroupDescription, GroupPosition, Topic
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
-from mirror.model.placement import Placement
+from mirror.model.placement import NOWHERE, Placement
 from mirror.model.state_record import StateRecord
 from tests.unit.control.builders import flow_settings, topic
 
@@ -198,12 +198,16 @@ class Writable:
 def test_where_a_group_is_put_is_on_record_before_it_is_there_and_off_it_if_members_came() -> None:
     """Whoever reads the position must know; of what may have been written nothing is taken back."""
     decision, before = plan_one(), put_at(7, 7)
-    for problem, kept in ((None, True), ("REQUEST_TIMED_OUT", True), ("UNKNOWN_MEMBER_ID: it has members", False)):
+    for problem, kept in (
+        (None, [decision.placement]),
+        ("REQUEST_TIMED_OUT", [replace(decision.placement, before=NOWHERE)]),
+        ("UNKNOWN_MEMBER_ID: it has members", []),
+    ):
         cluster = Writable(problem)
         (write,) = apply_group_writes([decision], cast(Cluster, cluster), cluster.record)
         assert (write.decision, write.problem) == (decision, problem)
         assert cluster.done[:2] == ["record", "write billing"]
-        assert cluster.state.placements == ({("billing", COPY): decision.placement} if kept else {})
+        assert list(cluster.state.placements.values()) == kept
     cluster = Writable("UNKNOWN_MEMBER_ID")
     apply_group_writes([replace(decision, placed_before=before)], cast(Cluster, cluster), cluster.record)
     assert cluster.state.placements == {("billing", COPY): before}
@@ -224,21 +228,125 @@ def test_an_engine_that_leads_no_longer_moves_no_group() -> None:
 
 
 class Target(Writable):
-    """A cluster on which one idle group has no position yet."""
+    """A cluster on which one idle group has no position yet, or this one; what it is given is there at once."""
 
     alias = "west"
+
+    def __init__(self, problem: str | None, present: int | None = None, start: int = 0) -> None:
+        super().__init__(problem)
+        self.present, self.start = present, start
+
+    def poll(self) -> None:
+        pass
+
+    def placements(self) -> list[Placement]:
+        return [replace(each, target_id="") for each in self.state.placements.values()]
+
+    def write_positions_of_groups(
+        self, wanted: Mapping[str, Mapping[TopicPartition, GroupPosition]], before: Callable[[], None]
+    ) -> dict[str, list[ItemResult]]:
+        found = super().write_positions_of_groups(wanted, before)
+        for positions in wanted.values():
+            self.present = positions[COPY].position if self.problem is None else self.present
+        return found
 
     def describe_groups(self, names: Collection[str]) -> Found[str, GroupDescription]:
         return Found(dict.fromkeys(names, EMPTY))
 
     def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
-        return Found({name: Found({}) for name in names})
+        positions = {} if self.present is None else {COPY: GroupPosition(self.present)}
+        return Found({name: Found(dict(positions)) for name in names})
 
     def topics(self, names: Collection[str]) -> Found[str, Topic]:
         return Found({name: topic(name, 4) for name in names})
 
     def offsets(self, partitions: Collection[TopicPartition], at: str) -> Found[TopicPartition, int]:
-        return Found(dict.fromkeys(partitions, 1000 if at == "latest" else 0))
+        return Found(dict.fromkeys(partitions, 1000 if at == "latest" else self.start))
+
+
+def keeping_up(
+    target: Target, there: list[Checkpoint], before_writing: Callable[[], None] = lambda: None
+) -> GroupOffsetsTick:
+    return GroupOffsetsTick(
+        flow_settings(),
+        cast(Cluster, target),
+        lambda: list(there),
+        target.record,
+        target,
+        before_writing=before_writing,
+    )
+
+
+@pytest.mark.parametrize("present", [None, 500])
+def test_a_position_that_was_put_on_record_and_not_taken_is_written_by_a_later_round(present: int | None) -> None:
+    """The coordinator did not answer: the group was not set back."""
+    target = Target("COORDINATOR_NOT_AVAILABLE", present)
+    tick = keeping_up(target, [Checkpoint("billing", COPY, 600, 600)])
+    for _ in range(2):
+        assert len(tick.tick().problems) == 1
+    target.problem = None
+    assert tick.tick().problems == ()
+    assert target.present == 600
+    assert target.placements() == [Placement("billing", COPY, 600, 600, 600)]
+    target.present = 500
+    assert (tick.tick().done, target.present) == (0, 500), "set back since, also to where it was before"
+
+
+def test_a_position_that_was_put_on_record_and_never_sent_is_written_by_a_later_round() -> None:
+    """A renewal was late, or the engine was killed in between."""
+    refuses = [True]
+
+    def require() -> None:
+        if refuses[0]:
+            raise NotLeading("a renewal is late")
+
+    target = Target(None, 500)
+    tick = keeping_up(target, [Checkpoint("billing", COPY, 600, 600)], require)
+    assert tick.tick().problems == ("a renewal is late",)
+    assert [each.before for each in target.placements()] == [500]
+    refuses.clear()
+    refuses.append(False)
+    assert (tick.tick().problems, target.present) == ((), 600)
+
+
+def test_a_group_that_is_found_where_an_unanswered_write_was_to_put_it_was_put_there() -> None:
+    """From then on one that stands where it was before was set back."""
+    target = Target("REQUEST_TIMED_OUT", 500)
+    tick = keeping_up(target, [Checkpoint("billing", COPY, 600, 600)])
+    tick.tick()
+    target.problem, target.present = None, 600
+    for _ in range(2):
+        assert tick.tick().done == 0
+    assert target.placements() == [Placement("billing", COPY, 600, 600, 600)]
+    assert target.done.count("record") == 2
+    target.present = 500
+    assert (tick.tick().done, target.present) == (0, 500)
+
+
+def test_a_group_that_read_on_from_where_it_was_before_an_unanswered_write_is_not_carried_forward() -> None:
+    pending = Placement("billing", COPY, 100, 42, 42, before=10)
+    assert plan_one(present=10, placed=pending).action is GroupAction.WRITE
+    assert plan_one(present=11, placed=pending).action is GroupAction.SKIP_SET_BACK
+    assert plan_one(present=0, placed=replace(pending, before=NOWHERE)).action is GroupAction.SKIP_SET_BACK
+
+
+def test_where_a_group_was_put_stays_on_record_while_the_next_position_is_not_taken() -> None:
+    target, there = Target(None, 200, start=500), [Checkpoint("billing", COPY, 200, 200)]
+    tick = keeping_up(target, there)
+    tick.tick()
+    assert target.present == 500
+    there[:] = [Checkpoint("billing", COPY, 600, 600)]
+    target.problem = "COORDINATOR_NOT_AVAILABLE"
+    for _ in range(2):
+        tick.tick()
+        (placed,) = target.placements()
+        assert placed.possible == (
+            Placement("billing", COPY, 600, 600, 600),
+            Placement("billing", COPY, 200, 200, 500),
+        )
+    target.problem = None
+    tick.tick()
+    assert target.placements() == [Placement("billing", COPY, 600, 600, 600)]
 
 
 class Placed:
@@ -254,7 +362,7 @@ class Placed:
 def test_a_checkpoint_that_turns_out_to_be_of_an_earlier_copy_is_not_written() -> None:
     """The ends of the log were read of the new one, which had grown past it by then."""
     there = [Checkpoint("billing", COPY, 100, 42)]
-    for read, written in ((lambda: None, ["record", "write billing"]), (there.clear, [])):
+    for read, written in ((lambda: None, ["record", "write billing", "record"]), (there.clear, [])):
         target = Target(None)
         tick = GroupOffsetsTick(
             flow_settings(), cast(Cluster, target), lambda: list(there), target.record, Placed(read)
@@ -270,7 +378,7 @@ def test_a_group_that_the_flow_does_not_follow_any_more_is_put_nowhere() -> None
     settings = flow_settings("groups.exclude = console-.*")
     tick = GroupOffsetsTick(settings, cast(Cluster, target), lambda: there, target.record, Placed())
     assert tick.tick().problems == ()
-    assert target.done == ["record", "write billing"]
+    assert target.done == ["record", "write billing", "record"]
 
 
 def test_a_checkpoint_of_a_topic_that_is_gone_is_passed_over() -> None:

@@ -20,6 +20,7 @@ from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, SparseOffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport
+from mirror.model.placement import Placement
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord, state_topic
 from mirror.model.state_values import (
@@ -34,6 +35,7 @@ from mirror.model.state_values import (
     claim_record,
     no_chunk_record,
     pause_report_record,
+    placement_record,
     producer_asked_for_record,
     quota_record,
     sparse_map_record,
@@ -68,6 +70,18 @@ def test_behind_an_open_transaction_counts_what_is_written_outside_of_any_and_by
     assert state.claim is not None
     assert (state.run, state.claim.engine, state.overwritten) == (before, "me", set()), "it is as it was"
     assert state.with_beyond([(*position, 1)]) is state
+
+
+@pytest.mark.parametrize("former", [(None, None), (3, 4)])
+def test_a_placement_that_is_pending_says_where_the_group_stood_and_one_that_was_answered_does_not(
+    former: tuple[int | None, int | None],
+) -> None:
+    pending = Placement("billing", ORDERS, 5, 6, 7, "id", 2, *former)
+    state = FlowState()
+    for placement in (pending, pending.answered, pending):
+        state.apply(*placement_record(placement))
+        assert state.placements == {("billing", ORDERS): placement}
+    assert b"before" not in (placement_record(pending.answered)[1] or b"")
 
 
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))

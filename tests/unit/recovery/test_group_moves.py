@@ -206,7 +206,7 @@ def test_a_group_in_use_is_refused_one_further_on_is_left_and_the_others_are_mov
     groups = ["audit", "billing", "stock", "late"]
     clusters = {"B": ClusterSettings("B", {})}
     moves = apply_moves(plan_moves(FLOW, clusters, groups=groups), clusters)
-    assert written == ["mm2-state.A.internal", "audit"]
+    assert written == ["mm2-state.A.internal", "audit", "mm2-state.A.internal"]
     assert [each.group for each in moves.refused] == ["billing", "late"]
     assert [each.group for each in moves.left] == ["stock"]
     assert (moves.written, moves.moved(groups)) == (1, ["audit", "stock"])
