@@ -180,15 +180,21 @@ def apply_group_writes(
 
 
 def found_there(decisions: Iterable[GroupDecision]) -> list[StateRecord]:
-    """Return what is to go on record of groups that stand where they should: pending ones were put there."""
-    return [
-        placement_record(each.placed_before.answered)
-        for each in decisions
-        if each.action is GroupAction.KEEP
-        and each.placed_before is not None
-        and each.placed_before.before is not None
-        and each.placed_before.written == each.wanted.position
-    ]
+    """Return what is to go on record of groups that stand where they should.
+
+    Pending ones were put there. So was one behind what it has not read, of which nothing is on record any more since
+    the state topic was lost: the flow back would take it for read.
+    """
+    found = []
+    for each in decisions:
+        placed = each.placed_before
+        if each.action is not GroupAction.KEEP:
+            continue
+        if placed is None and each.placement.is_raised:
+            found.append(placement_record(each.placement))
+        elif placed is not None and placed.before is not None and placed.written == each.wanted.position:
+            found.append(placement_record(placed.answered))
+    return found
 
 
 def _pending(decision: GroupDecision) -> Placement:

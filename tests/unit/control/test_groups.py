@@ -349,6 +349,17 @@ def test_where_a_group_was_put_stays_on_record_while_the_next_position_is_not_ta
     assert target.placements() == [Placement("billing", COPY, 600, 600, 600)]
 
 
+def test_a_group_that_stands_where_it_would_be_raised_to_goes_on_record_too() -> None:
+    """After the state topic was lost nothing says that it has not read up to there."""
+    for start, found in ((500, [Placement("billing", COPY, 200, 200, 500)]), (0, [])):
+        target = Target(None, 500, start)
+        tick = keeping_up(target, [Checkpoint("billing", COPY, 200, 200 if start else 500)])
+        for _ in range(2):
+            assert tick.tick().done == 0
+        assert target.placements() == found
+        assert target.done == ["record"] * len(found), "once"
+
+
 class Placed:
     """What is on record; reading it may show that the copy was created anew."""
 
