@@ -7,7 +7,8 @@ Invariants:
 
 (a) A checkpoint does not say which logs its offsets are of. The state does: from which record of the checkpoints
     topic on they are of the present copy. Older ones are superseded by lower ones, also for groups that are gone, and
-    no group is moved by them.
+    no group is moved by them. Offsets of a checkpoints topic that was deleted, or truncated, begin lower again: then it
+    goes on record anew.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class CheckpointCopies:
         found = []
         for target in sorted(set(targets)):
             copy, known = self._copy(target), self._known(target)
-            if copy is not None and (known is None or not known.copy.is_same(copy)):
+            if copy is not None and (known is None or not known.copy.is_same(copy) or known.since > since):
                 found.append(CheckpointedCopy(target, copy, since))
         return found
 

@@ -72,7 +72,15 @@ class Copies(Protocol):
 
 
 class RecordTail(Protocol):
-    """Who follows a topic; :class:`mirror.kafka.log.LogTail` is one."""
+    """Who follows a topic; :class:`mirror.kafka.log.LogTail` is one.
+
+    Attributes
+    ----------
+    loss
+        what has become of records that were read, None while they are there; what is left was read once more.
+    """
+
+    loss: str | None
 
     def poll(self) -> list[Record]:
         """Return every record appended since the last poll, the first time from the beginning on."""
@@ -188,6 +196,8 @@ class CheckpointsTick:
         self._record = record
         self._groups: tuple[str, ...] | None = None
         self._unmirrored: tuple[str, ...] = ()
+        # What the checkpoints topic has lost, to be written again.
+        self._lost: Checkpoints = {}
         self.latest: Checkpoints = {}
         self.decisions: tuple[CheckpointDecision, ...] = ()
 
@@ -211,7 +221,7 @@ class CheckpointsTick:
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
         # Read each round, not only at the start: a Java MirrorMaker that ran meanwhile has written here too.
-        self.latest = last_checkpoints(self._checkpoints.poll(), self.latest)
+        self._follow()
         groups, problems = self._selected_groups()
         positions = self._source.positions_of_groups(groups)
         self._before_translating()
@@ -227,24 +237,46 @@ class CheckpointsTick:
                 # Also of groups that the source has no more: by their checkpoints applications go on elsewhere.
                 if key not in news and not is_current(old) and (lowered := self._copies.lowered(old)) is not None:
                     news[key] = lowered
+        news |= {key: replace(each, offset=None) for key, each in self._lost.items() if key not in news}
         self._found(rereads(self.decisions, self.latest))
         self._write(news, at_ms)
+        self._lost = {}
         self._written(news, self._clock() - at_ms)
         return len(news), (*problems, *unknown_positions(positions, self._settings.flow.source))
+
+    def _follow(self) -> None:
+        """Take in what the checkpoints topic says; of what it has lost, the checkpoints of present copies count on."""
+        known, records = self.latest, self._checkpoints.poll()
+        if self._checkpoints.loss is None:
+            self.latest = last_checkpoints(records, known)
+            return
+        self.latest = last_checkpoints(records)
+        self._checkpoints.loss = None
+        self._lost = {
+            key: each
+            for key, each in {**known, **self._lost}.items()
+            if self.latest.get(key) != each and (self._copies is None or self._copies.is_current(each))
+        }
 
     def _write(self, news: Checkpoints, at_ms: int) -> None:
         if not news:
             return
+        since = 0
         if self._copies is not None:
             since = max((each.offset for each in self.latest.values() if each.offset is not None), default=-1) + 1
-            found = self._copies.unrecorded((target for _, target in news), since)
-            if found:
-                self._record([checkpointed_record(each) for each in found])
-                self._before_translating()
+            self._put_on_record(self._copies, news, since)
         records = [(each.key_bytes(), each.value_bytes(), (), at_ms) for each in news.values()]
         first = self._target.append(self._settings.checkpoints_topic, 0, records)
+        if self._copies is not None and first < since:
+            # The topic was deleted, or truncated, since it was read.
+            self._put_on_record(self._copies, news, first)
         written = {key: replace(each, offset=first + number) for number, (key, each) in enumerate(news.items())}
         self.latest = {**self.latest, **written}
+
+    def _put_on_record(self, copies: Copies, news: Checkpoints, since: int) -> None:
+        if found := copies.unrecorded((target for _, target in news), since):
+            self._record([checkpointed_record(each) for each in found])
+            self._before_translating()
 
     def _selected_groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the consumer groups on the source that pass the group filter (CKP-01, GOS-09), and what is wrong.

@@ -65,7 +65,12 @@ def at(upstream: int, downstream: int, offset: int | None = 7) -> Checkpoint:
 def test_checkpoints_are_of_the_present_copy_from_the_record_on_that_is_remembered() -> None:
     same = going_on(OLD, Run(0, 0, 9))
     assert [same.is_current(at(1, 1, offset)) for offset in (4, 5, None)] == [False, True, True]
-    assert same.unrecorded([COPY], 9) == []
+    assert [same.unrecorded([COPY], since) for since in (5, 9)] == [[], []]
+
+
+def test_in_a_checkpoints_topic_that_begins_lower_again_they_are_of_the_present_copy_from_there_on() -> None:
+    """It was deleted, or truncated: else none would count until it had grown past the former offset."""
+    assert going_on(OLD, Run(0, 0, 9)).unrecorded([COPY], 4) == [CheckpointedCopy(COPY, OLD, 4)]
 
 
 @pytest.mark.parametrize(

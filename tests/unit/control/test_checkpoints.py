@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 
@@ -156,6 +157,8 @@ class Source:
 class Checkpoints:
     """The checkpoints topic: nothing in it yet, and what is appended."""
 
+    loss: str | None = None
+
     def __init__(self) -> None:
         self.written: list[Checkpoint | None] = []
 
@@ -262,13 +265,109 @@ def test_checkpoints_of_an_earlier_copy_give_way_to_lower_ones_also_of_groups_th
     assert tick.tick().done == 0
 
 
+class Growing(Checkpoints):
+    """A checkpoints topic that may be deleted, and keeps from which offset on checkpoints count."""
+
+    since = 300
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.there: list[Checkpoint] = []
+        self._end = 300
+
+    def poll(self) -> list[Record]:
+        there, self.there = self.there, []
+        return [Record(at, 0, each.key_bytes(), each.value_bytes(), (), -1) for at, each in enumerate(there)]
+
+    def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
+        super().append(topic, partition, records)
+        first, self._end = self._end, self._end + len(records)
+        return first
+
+    def is_deleted(self, *but: Checkpoint) -> None:
+        self.there, self._end, self.written = list(but), len(but), []
+
+    def is_current(self, checkpoint: Checkpoint) -> bool:
+        return checkpoint.offset is None or checkpoint.offset >= self.since
+
+    def unrecorded(self, targets: Iterable[TopicPartition], since: int) -> list[CheckpointedCopy]:
+        return [CheckpointedCopy(COPY, CopyId("s", "t", 0), since)] if self.since > since else []
+
+    def lowered(self, checkpoint: Checkpoint) -> Checkpoint | None:
+        return None
+
+    def record(self, records: Sequence[StateRecord]) -> None:
+        for _, value in records:
+            self.since = json.loads(value or b"")["since"]
+
+
+def of_a_growing_topic(log: Growing, positions: dict[int, int], *groups: str) -> tuple[CheckpointsTick, Changing]:
+    source = Changing(*groups)
+    table = Table({(*ORDERS, up): Exact(down) for up, down in positions.items()})
+    tick = CheckpointsTick(flow_settings(), cast(Cluster, source), table, log, log, copies=log, record=log.record)
+    return tick, source
+
+
+def test_a_checkpoints_topic_that_was_deleted_gets_its_checkpoints_again_also_of_groups_that_are_gone() -> None:
+    log = Growing()
+    tick, source = of_a_growing_topic(log, {5: 2}, "billing", "gone")
+    assert (tick.tick().done, log.since) == (2, 0), "the topic was younger than what was on record of it"
+    source.names = ("billing",)
+    log.is_deleted()
+    log.loss = "it was deleted"
+    assert tick.tick().done == 2
+    assert log.written == [checkpoint(5, 2), Checkpoint("gone", COPY, 5, 2)]
+    assert sorted(each.group for each in tick.writable()) == ["billing", "gone"]
+    assert (log.loss, tick.tick().done) == (None, 0)
+
+
+def test_what_a_checkpoints_topic_has_lost_is_written_by_a_later_round_if_the_source_is_away() -> None:
+    log = Growing()
+    tick, source = of_a_growing_topic(log, {5: 2}, "billing", "gone")
+    tick.tick()
+    source.names = ("billing",)
+    log.is_deleted(Checkpoint("gone", COPY, 4, 1))
+    log.loss, source.is_away = "it was truncated", True
+    assert not tick.tick().is_ok
+    log.is_deleted(Checkpoint("other", COPY, 4, 1))
+    log.loss, source.is_away = "it was truncated again", False
+    tick.tick()
+    assert log.written == [checkpoint(5, 2), Checkpoint("gone", COPY, 5, 2)]
+
+
+def test_of_what_a_checkpoints_topic_has_lost_that_of_an_earlier_copy_is_not_written_again() -> None:
+    log = Growing()
+    log.there = [Checkpoint("gone", COPY, 5, 900)]
+    tick, _ = of_a_growing_topic(log, {5: 2}, "billing")
+    log.since = 1
+    tick.tick()
+    log.is_deleted()
+    log.loss = "it was deleted"
+    tick.tick()
+    assert log.written == [checkpoint(5, 2)]
+
+
+def test_where_checkpoints_come_to_stand_in_a_topic_that_was_deleted_meanwhile_goes_on_record() -> None:
+    """Between reading and writing, or by a cluster without topic ids that tells no loss."""
+    log = Growing()
+    tick, source = of_a_growing_topic(log, {5: 2, 6: 3}, "billing")
+    tick.tick()
+    log.since = 200
+    log.is_deleted()
+    source.at = 6
+    tick.tick()
+    assert (log.written, log.since) == ([checkpoint(6, 3)], 0)
+    assert [each.downstream for each in tick.writable()] == [3]
+
+
 class Changing:
     """A cluster whose groups change, and where a group moves on while it is looked at."""
 
     def __init__(self, *groups: str) -> None:
         self.names = groups
         self.seen: list[str] = []
-        self.is_hanging = False
+        self.is_hanging = self.is_away = False
+        self.at = 5
 
     def groups(self) -> list[GroupListing]:
         if self.is_hanging:
@@ -277,8 +376,10 @@ class Changing:
 
     def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
         self.seen.append("positions")
+        if self.is_away:
+            raise ClusterError("east", "reading positions", "no answer")
         self.asked = tuple(names)
-        return Found({name: Found({ORDERS: at(5)}) for name in names})
+        return Found({name: Found({ORDERS: at(self.at)}) for name in names})
 
 
 def test_a_group_that_came_later_gets_its_checkpoint_too_unless_groups_are_not_refreshed() -> None:
