@@ -5,12 +5,14 @@ Invariants:
 (a) A deletion can be cleaned away unseen. Whoever follows a state topic and could not read it for as long as it keeps
     deletions (``delete.retention.ms``; also if the cluster does not tell) knows by now only what it reads again from
     the beginning, as after a start; what a topic has lost meanwhile is another matter, and is kept to be written
-    again.
+    again. But who leads, and what is late, is told by the topic that there is now: another engine may have begun in
+    term 1 of it while the one that led was cut off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 
 from mirror.kafka.log import LogTail
 from mirror.kafka.problems import LeaderUnknown
@@ -48,6 +50,7 @@ class FlowLog:
         self._records: dict[bytes, bytes] = {}
         self._alias, self._topic = alias, topic
         self._tail = LogTail(client, topic, alias=alias)
+        self._topic_id = ""
         self._maps: dict[TopicPartition, OffsetMap] = {}
         self._sources: dict[TopicPartition, TopicPartition] = {}
 
@@ -69,6 +72,9 @@ class FlowLog:
             raise
         if self._tail.has_begun_anew:
             self.state, self._records = FlowState(), {}
+        if self._tail.topic_id != self._topic_id:
+            self.state = replace(self.state, claim=None, _written_in={}) if self._topic_id else self.state
+            self._topic_id = self._tail.topic_id
         for record in records:
             written_in = term_of(record.headers), epoch_of(record.headers)
             if not self.state.apply(record.key, record.value, *written_in):

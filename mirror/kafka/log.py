@@ -511,6 +511,11 @@ class LogTail:
             self._beyond[partition] = position, end, [*(each for each in held if each.offset >= position), *more]
         return [record for _, _, held in self._beyond.values() for record in held]
 
+    @property
+    def topic_id(self) -> str:
+        """The id of the topic that was read last; empty where the cluster tells none."""
+        return self._topic_id
+
     def position(self, partition: int = 0) -> int:
         """Return the offset up to which a partition was read, 0 before the first poll."""
         reader = self._readers.get(TopicPartition(self._topic, partition))

@@ -33,6 +33,7 @@ from mirror.model.placement import Placement
 from mirror.model.position import INCARNATION_KEY, NextBatch, Position
 from mirror.model.state_record import (
     FIRST_COUNTS,
+    GAP_KEY,
     OF_THE_LEADER,
     OUTSIDE_TRANSACTIONS,
     POSITION_KEY,
@@ -56,8 +57,6 @@ from mirror.model.state_values import (
 )
 
 K = TypeVar("K")
-
-
 V = TypeVar("V")
 
 
@@ -93,12 +92,8 @@ class NotUnderstood:
 
 # The version of each kind of record that this version of the program reads and writes, if it is not 1.
 _VERSIONS: dict[str, int] = {}
-
-
 # Of a partition of which such a record is not understood it is not known what is copied, and where to.
 _VITAL = frozenset({"position", "runs", "sketch", "gap"})
-
-
 # Of these what was understood before still holds.
 _KEPT = frozenset({"claim", "producer", "transactional_id", "writer"})
 
@@ -183,12 +178,16 @@ class FlowState:
             if term is not None and epoch is not None:
                 is_late |= (term, epoch) < self._written_in.get(key, (term, epoch))
             # The first position of a partition stands there before its first record does, which may have come too; so
-            # do a transactional id before its first transaction, and a placement before the group's position.
+            # do a transactional id before its first transaction, and a placement before the group's position. A gap may
+            # have been found by nobody else.
             if is_late and (not key.startswith(FIRST_COUNTS) or self.record_of(key)[1] is not None):
                 self.overwritten.add(key)
                 self._note_late(key, value)
                 return False
             self.overwritten.discard(key)
+            if is_late and key.startswith(GAP_KEY) and value is not None:
+                # Whoever leads writes it again, as one that is not the newest of its partition.
+                self.overwritten |= {key}
             if term is not None and epoch is not None:
                 self._written_in[key] = term, epoch
         self.not_understood.pop(key or b"", None)
@@ -306,6 +305,7 @@ class FlowState:
             case ["gap", topic, partition, start, found_at_ms]:
                 found = {"source": TopicPartition(topic, partition), "start": start, "found_at_ms": found_at_ms}
                 gap = Gap(**_known(Gap, content) | found)
+                gap = replace(gap, is_repeated=gap.is_repeated or gap.record()[0] in self.overwritten)
                 self.gaps[gap.key] = gap
                 if not gap.passed:
                     # Found after it, at the same offset and by a clock that stepped back at the same time.

@@ -4,7 +4,8 @@ Invariants:
 
 (a) Which gap is a partition's newest follows from the order of the log, never by clocks; a gap recorded again as open
     takes back the acknowledgement before it. One that is written again, because an engine of an earlier term wrote
-    over it, says so, and passes for no newer one (``is_repeated``).
+    over it, says so, and passes for no newer one (``is_repeated``). Nor does one that came late from such an engine:
+    it counts, for nobody else may have found it, and stops nothing.
 (b) A gap is known by partition, first offset and time found, so acknowledging one never passes another at the same
     offset.
 """

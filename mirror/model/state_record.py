@@ -28,10 +28,13 @@ _TRANSACTIONAL_ID = b'["transactional_id",'
 PLACEMENT_KEY = b'["placement",'
 
 
+GAP_KEY = b'["gap",'
+
+
 OF_THE_LEADER = (
     POSITION_KEY,
     b'["runs",',
-    b'["gap",',
+    GAP_KEY,
     b'["takeover",',
     b'["producer"]',
     b'["run"]',
@@ -54,7 +57,7 @@ OUTSIDE_TRANSACTIONS = (
 
 
 # Of these the first record counts, whoever wrote it.
-FIRST_COUNTS = (POSITION_KEY, _TRANSACTIONAL_ID, PLACEMENT_KEY)
+FIRST_COUNTS = (POSITION_KEY, _TRANSACTIONAL_ID, PLACEMENT_KEY, GAP_KEY)
 
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]

@@ -9,11 +9,12 @@ import pytest
 from mirror.control import flow_log
 from mirror.control.flow_log import FlowLog
 from mirror.kafka.batch import Record
+from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.position import Position
-from mirror.model.state_record import StateRecord
-from mirror.model.state_values import placement_record, transactional_id_record
+from mirror.model.state_record import StateRecord, term_header
+from mirror.model.state_values import claim_record, placement_record, transactional_id_record
 
 ORDERS, COPY = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
 
@@ -23,6 +24,8 @@ class Tail:
 
     records: list[tuple[bytes, bytes | None]]
     begins_anew: bool
+    topic_id: str
+    term: int | None
 
     def __init__(self, _: Mapping[str, str], __: str, *, alias: str) -> None:
         self._next = 0
@@ -32,13 +35,14 @@ class Tail:
         self.has_begun_anew = self.begins_anew
         self._next = 0 if self.has_begun_anew else self._next
         start, self._next = self._next, len(self.records)
-        return [Record(start + at, 0, key, value, (), -1) for at, (key, value) in enumerate(self.records[start:])]
+        headers = () if self.term is None else term_header(self.term)
+        return [Record(start + at, 0, key, value, headers, -1) for at, (key, value) in enumerate(self.records[start:])]
 
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> FlowLog:
     monkeypatch.setattr(flow_log, "LogTail", Tail)
-    Tail.records, Tail.begins_anew = [], False
+    Tail.records, Tail.begins_anew, Tail.topic_id, Tail.term = [], False, "", None
     return FlowLog({}, "mm2-state.east.internal", alias="west")
 
 
@@ -64,6 +68,20 @@ def test_what_was_taken_back_while_it_could_not_be_read_is_not_known_any_more(lo
     log.poll()
     assert log.state.transactional_ids == {"kept"}
     assert log.records() == [kept]
+
+
+@pytest.mark.parametrize("ids", [("one", "another"), ("one", "one"), ("", "one")])
+def test_in_a_topic_that_was_created_anew_terms_begin_anew(log: FlowLog, ids: tuple[str, str]) -> None:
+    """An engine that was frozen takes what another has written meanwhile for late only in the topic that it led in."""
+    before, since = (Position(at, at, 0, True, target=COPY.topic) for at in (5, 9))
+    Tail.records, Tail.term, Tail.topic_id = [claim_record(Claim("frozen", 7)), before.record(ORDERS)], 7, ids[0]
+    log.poll()
+    Tail.records = [*Tail.records, claim_record(Claim("other", 1)), since.record(ORDERS)]
+    Tail.term, Tail.topic_id = 1, ids[1]
+    is_another = ids == ("one", "another")
+    assert log.poll().positions == {ORDERS: since if is_another else before}
+    assert log.state.claim == (Claim("other", 1) if is_another else Claim("frozen", 7))
+    assert bool(log.state.overwritten) is not is_another
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,7 @@ class Tail:
     """A state topic with these records."""
 
     has_begun_anew = False
+    topic_id = ""
 
     def __init__(self, records: list[Record]) -> None:
         self._records = records

@@ -64,6 +64,7 @@ class Tail:
 
     world: World
     has_begun_anew = False
+    topic_id = ""
 
     def __init__(self, client: Mapping[str, str], topic: str, *, alias: str) -> None:
         self._place = client["bootstrap.servers"], topic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -262,12 +263,28 @@ def test_a_transactional_id_is_registered_however_late_and_what_is_known_of_it_i
     assert [state.record_of(key) for key in sorted(state.overwritten)] == [own]
 
 
-def test_a_late_gap_does_not_count_the_leader_finds_it_itself() -> None:
-    """It may be one that stops the partition, of a copy that has gone on since."""
-    gap = Gap(ORDERS, 3, 5, "gone", 9, GapKind.RETENTION, passed=False)
-    state = state_of((claim_record(bid("b", 2)), None), (gap.record(), 1), (chunk_record(ORDERS, 3, [Run(0, 0, 5)]), 1))
-    assert (state.gaps, state.barriers, state.chunks) == ({}, {}, {})
-    assert [state.record_of(key)[1] for key in sorted(state.overwritten)] == [None, None]
+@pytest.mark.parametrize("passed", [False, True])
+def test_a_late_gap_that_nobody_else_has_found_counts_and_stops_nothing(*, passed: bool) -> None:
+    """It may be one that stops the partition, of a copy that has gone on since; nor does it say that it has."""
+    stopped = Gap(ORDERS, 40, 50, "gone again", 7, GapKind.RETENTION, passed=False)
+    gap = Gap(ORDERS, 3, 5, "gone", 9, GapKind.RETENTION, passed=passed)
+    chunk = chunk_record(ORDERS, 3, [Run(0, 0, 5)])
+    state = state_of((claim_record(bid("b", 2)), None), (stopped.record(), 2), (gap.record(), 1), (chunk, 1))
+    late = replace(gap, is_repeated=True)
+    for _ in range(2):
+        assert (state.gaps, state.barriers) == ({stopped.key: stopped, late.key: late}, {ORDERS: stopped})
+        assert state.chunks == {}
+        again = [state.record_of(key) for key in sorted(state.overwritten)]
+        for key, value in again:
+            state.apply(key, value, 2)
+        assert again in ([late.record(), (chunk[0], None)], [])
+    state.apply(*gap.record(), 1)
+    assert (state.gaps[gap.key], [state.record_of(key) for key in state.overwritten]) == (late, [late.record()])
+    state.apply(gap.record()[0], None, 1)
+    assert state.open_gaps == [late, stopped], "nor does an engine that leads no longer take it back"
+    state = state_of((claim_record(bid("b", 2)), None), (late.record(), 2), ((gap.record()[0], None), 2))
+    state.apply(gap.record()[0], None, 1)
+    assert (state.gaps, state.overwritten) == ({}, set())
 
 
 def test_a_gap_that_is_written_again_does_not_hide_the_one_at_which_the_partition_stopped_since() -> None:
