@@ -8,8 +8,9 @@ Invariants:
 
 (a) An engine that runs knows all of its state topic. When that was created anew, or was truncated, the epoch ends,
     everything known is written again as the bytes that were read, and positions are read back. Chunks of the map that
-    nobody had read are counted; positions in them lead before them. Positions of which it is not certain that nothing
-    lies behind them (a failed epoch in transactions; a topic with positions and no writer) are looked up by contents.
+    nobody had read are counted, the first ones too; positions in them lead before them. Positions of which it is not
+    certain that nothing lies behind them (a failed epoch in transactions; a topic with positions and no writer) are
+    looked up by contents.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from mirror.copier.work import Handover
 from mirror.model.counts import counted
 from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import SparseOffsetMap
+from mirror.model.offset_map import Chunk, SparseOffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
 from mirror.model.position import Position
@@ -62,6 +63,7 @@ def restored(
         those that the engine's other threads know of, which may have read further; see :func:`lacking_pauses`.
     """
     of_people = _of_people(state, pauses or Pauses())
+    before = dict(state.positions)
     latest = [
         record
         for source, handover in sorted(handovers.items())
@@ -75,7 +77,7 @@ def restored(
     latest += [writer_record(each, now_ms) for each in sorted(set(writers) - state.writers)]
     for key, value in latest:
         state.apply(key, value)
-    count, sparse_maps = _lost_chunks(state)
+    count, sparse_maps = _lost_chunks(state, before)
     message = (
         f"{reason}; written again: {len(state.positions)} positions, {len(state.writers)} writers, "
         f"{sum(map(len, state.chunks.values()))} chunks of the offset maps{of_people}; lost: {count} chunks, "
@@ -173,8 +175,12 @@ def _is_newer(position: Position, known: Position | None) -> bool:
     return known is None or (position.incarnation, position.upstream) >= (known.incarnation, known.upstream)
 
 
-def _lost_chunks(state: FlowState) -> tuple[int, list[StateRecord]]:
-    """Return how many chunks are missing between others, and what to write in their place."""
+def _lost_chunks(state: FlowState, read: Mapping[TopicPartition, Position]) -> tuple[int, list[StateRecord]]:
+    """Return how many chunks are missing before and between others, and what to write in their place.
+
+    Those before the first may have been forgotten, because the target has nothing of them any more: all that are older
+    than the chunk of the position that was ``read`` had been read, if they were there.
+    """
     count, records = 0, []
     for source, position in sorted(state.positions.items()):
         chunks = state.chunks.get(source, {})
@@ -183,6 +189,12 @@ def _lost_chunks(state: FlowState) -> tuple[int, list[StateRecord]]:
             for number in sorted(chunks)
             if number <= position.chunk and not chunks[number].is_empty
         ]
+        known = read.get(source)
+        first_lost = known.chunk if known is not None and known.incarnation == position.incarnation else 0
+        first = numbered[0][0] if numbered else position.chunk
+        if first > first_lost:
+            count += first - first_lost
+            records += _before_the_first(state, source, numbered[0][1] if numbered else position)
         for (number, before), (following, behind) in pairwise(numbered):
             if following == number + 1:
                 continue
@@ -191,3 +203,16 @@ def _lost_chunks(state: FlowState) -> tuple[int, list[StateRecord]]:
             ends = before.upstream_end, behind.upstream, before.downstream_end, behind.downstream
             records.append(sparse_map_record(source, SparseOffsetMap(*ends, pairs)))
     return count, records
+
+
+def _before_the_first(state: FlowState, source: TopicPartition, known: Chunk | Position) -> list[StateRecord]:
+    """Return what leads positions before the first that is ``known`` of a map to where its copy begins."""
+    position = state.positions[source]
+    begin, copy_begin = 0 if position.complete else position.origin, 0
+    for sparse_map in state.sparse_maps.get(source, {}).values():
+        if begin < sparse_map.end <= known.upstream:
+            begin, copy_begin = sparse_map.end, sparse_map.downstream_end
+    if begin >= known.upstream:
+        return []
+    ends = begin, known.upstream, copy_begin, known.downstream
+    return [sparse_map_record(source, SparseOffsetMap(*ends, (Pair(begin - 1, copy_begin - 1),)))]

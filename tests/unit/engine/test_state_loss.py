@@ -14,8 +14,8 @@ from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Acknowledgement, Gap
-from mirror.model.mm2_trace import Mm2Trace
-from mirror.model.offset_map import Run
+from mirror.model.mm2_trace import Mm2Trace, Pair
+from mirror.model.offset_map import Run, SparseOffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses, PauseWish
 from mirror.model.placement import Placement
@@ -28,9 +28,10 @@ from mirror.model.state_values import (
     pause_record,
     placement_record,
     source_record,
+    sparse_map_record,
     writer_record,
 )
-from mirror.model.translation import Bounded, Exact
+from mirror.model.translation import Bounded, Exact, TooOld, Translation
 from tests.unit.control.builders import flow_settings
 
 ORDERS, IDLE = TopicPartition("orders", 0), TopicPartition("idle", 0)
@@ -164,6 +165,67 @@ def test_chunks_of_the_map_that_nobody_has_read_are_counted_and_their_positions_
     known = state.offset_map(ORDERS)
     assert known is not None
     assert [known.translate(each) for each in (9, 10, 30, 46)] == [Exact(9), Exact(10), Bounded(10, 20), Exact(36)]
+
+
+FIRST_KNOWN = Handover(Position(50, 40, 0, True, 2), (Run(30, 20, 20),), clean=True)
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [
+        (Position(50, 40, 0, True, 2), [Exact(0), Bounded(0, 12), Exact(20)]),
+        (Position(50, 40, 10, True, 2), [Exact(0), Bounded(0, 12), Exact(20)]),
+        (Position(50, 40, 10, False, 2), [TooOld(10), Bounded(0, 2), Exact(20)]),
+    ],
+    ids=["from the first offset on", "nothing older was there", "something older was there"],
+)
+def test_positions_in_the_first_chunks_that_nobody_has_read_lead_to_where_the_copy_begins(
+    position: Position, expected: list[Translation]
+) -> None:
+    """They are not taken for chunks that were forgotten since the target has nothing of them any more."""
+    state = folded(
+        restored(
+            READ[:3], folded(READ[:3]), {ORDERS: replace(FIRST_KNOWN, position=position)}, (), "", 5, are_certain=True
+        )
+    )
+    assert state.loss is not None
+    assert "lost: 2 chunks" in state.loss.reason
+    known = state.offset_map(ORDERS)
+    assert known is not None
+    assert [known.translate(each) for each in (0, 12, 30)] == expected
+    assert known.translate_back(5) == Bounded(0 if position.complete else 10, 5)
+
+
+def test_nor_do_they_where_the_open_chunk_is_empty() -> None:
+    handover = Handover(Position(50, 40, 0, True, 1), (), clean=True)
+    state = folded(restored(READ[:3], folded(READ[:3]), {ORDERS: handover}, (), "deleted", 5, are_certain=True))
+    known = state.offset_map(ORDERS)
+    assert known is not None
+    assert [known.translate(each) for each in (12, 50)] == [Bounded(0, 12), Exact(40)]
+
+
+def test_a_stretch_of_mirrormakers_before_the_first_chunks_that_are_lost_is_kept() -> None:
+    stretch = SparseOffsetMap(0, 10, 0, 8, (Pair(4, 4),))
+    read = [*READ[:3], sparse_map_record(ORDERS, stretch)]
+    state = folded(restored(read, folded(read), {ORDERS: FIRST_KNOWN}, (), "deleted", 5, are_certain=True))
+    known = state.offset_map(ORDERS)
+    assert known is not None
+    assert known.sparse_maps == (stretch, SparseOffsetMap(10, 30, 8, 20, (Pair(9, 7),)))
+    assert known.translate(12) == Bounded(8, 2)
+
+
+@pytest.mark.parametrize("incarnation", [0, 1])
+def test_first_chunks_that_were_forgotten_before_what_was_read_are_not_lost(incarnation: int) -> None:
+    """Of another incarnation that tells nothing."""
+    was = Position(40, 30, 0, True, 2, incarnation=incarnation)
+    read = [*READ[:3], chunk_record(ORDERS, 2, [Run(30, 20, 10)]), was.record(ORDERS)]
+    now = replace(FIRST_KNOWN, position=replace(FIRST_KNOWN.position, incarnation=1))
+    state = folded(restored(read, folded(read), {ORDERS: now}, (), "deleted", 5, are_certain=True))
+    assert state.loss is not None
+    assert f"lost: {0 if incarnation else 2} chunks" in state.loss.reason
+    known = state.offset_map(ORDERS)
+    assert known is not None
+    assert known.translate(12) == (Exact(20) if incarnation else Bounded(0, 12))
 
 
 def test_so_many_chunks_are_lost_as_lie_between_two_that_are_known_and_an_empty_one_is_not_known() -> None:
@@ -311,3 +373,11 @@ def test_a_pause_that_another_thread_has_read_before_the_loss_counts_too() -> No
     wish = PauseWish("w", None, True, "ann", 1)
     told = folded(restored(READ, folded(READ), {}, (), "deleted", 5, are_certain=True, pauses=Pauses().with_wish(wish)))
     assert "1 pause" in str(told.loss)
+
+
+def test_of_the_first_chunks_those_that_are_older_than_the_one_that_was_read_of_are_not_counted() -> None:
+    was = Position(30, 20, 0, True, 1)
+    read = [*READ[:3], was.record(ORDERS)]
+    state = folded(restored(read, folded(read), {ORDERS: FIRST_KNOWN}, (), "deleted", 5, are_certain=True))
+    assert state.loss is not None
+    assert "lost: 1 chunks" in state.loss.reason
