@@ -16,7 +16,9 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
+from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.state_record import PLACEMENT_KEY, StateRecord, stamped, state_topic
@@ -35,6 +37,14 @@ class Placements(Protocol):
 
     def placements(self) -> Iterable[Placement]:
         """Return where the flow has put groups."""
+        ...
+
+    def source_of(self, copy: TopicPartition) -> TopicPartition | None:
+        """Return of which source partition a partition on the target is the copy."""
+        ...
+
+    def offset_map(self, source: TopicPartition) -> OffsetMap | None:
+        """Return the offset map of a source partition, None when nothing of it was copied."""
         ...
 
 
@@ -263,9 +273,15 @@ class GroupOffsetsTick:
         clock: Clock = now_ms,
         *,
         before_writing: Callable[[], None] = lambda: None,
+        flows: Iterable[FlowSettings] = (),
     ) -> None:
-        """Move groups on ``target``; ``before_writing`` is called before each request, and may keep it from it."""
+        """Move groups on ``target``; ``before_writing`` is called before each request, and may keep it from it.
+
+        ``flows`` are all of the file: others that copy into the same partitions put groups there too.
+        """
         self._before_writing = before_writing
+        ours = settings.flow
+        self._others = [each for each in flows if each.flow.target == ours.target and each.flow != ours]
         self._settings = settings
         self._target = target
         self._checkpoints = checkpoints
@@ -301,7 +317,40 @@ class GroupOffsetsTick:
             for each in self.decisions
             if each.is_problem
         ]
-        return len(writes) - len(failures), (*skipped, *failures)
+        return len(writes) - len(failures), (*skipped, *self._passed(), *failures)
+
+    def _passed(self) -> list[str]:
+        """Return which groups stand behind copies of this flow that nobody has read, put there by another flow.
+
+        Positions never go back, so that of this flow is not written. A reader has committed a leader epoch (KIP-320).
+        """
+        found = []
+        for each in self.decisions if self._others else ():
+            present, placed = each.present, each.placed_before
+            if each.action is not GroupAction.SKIP_REWIND or present is None or present.leader_epoch >= 0:
+                continue
+            if placed is not None and any(put.written == present.position for put in placed.possible):
+                # The group was set back on the source.
+                continue
+            source = self._log.source_of(each.partition)
+            known = self._log.offset_map(source) if source is not None else None
+            if source is None or known is None or not (others := self._others_into(source, each.partition)):
+                continue
+            if unread := known.runs.copies_between(each.wanted.position, present.position):
+                found.append(
+                    f"group {each.group} on {self._target.alias} stands at {present.position} of {each.partition}, "
+                    f"where no reader has committed it, and by {self._settings.flow} it goes on at "
+                    f"{each.wanted.position}: {counted(unread, 'record')} of {source} on {self._settings.flow.source} "
+                    f"between them would not be read. {', '.join(others)} copies there too, and positions never go back"
+                )
+        return found
+
+    def _others_into(self, source: TopicPartition, copy: TopicPartition) -> list[str]:
+        return [
+            str(each.flow)
+            for each in self._others
+            if each.copy_of(source.topic) == copy.topic and each.replicates(source.topic)
+        ]
 
 
 def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:

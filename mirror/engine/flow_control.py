@@ -337,6 +337,7 @@ class FlowControl:
                 log,
                 # What was handed over goes out while the others are asked for: nothing is waited for in between.
                 before_writing=while_uncut(self._runtime, self._lease.require_now),
+                flows=flows,
             )
             ticks.append((settings.sync_group_offsets_interval_seconds, unless_cut(self._runtime, groups)))
         return ticks

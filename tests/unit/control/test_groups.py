@@ -21,13 +21,17 @@ from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupDescription, GroupPosition, Topic
 from mirror.model.checkpoint import Checkpoint
+from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
+from mirror.model.offset_map import OffsetMap, Run, Runs
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import NOWHERE, Placement
 from mirror.model.state_record import StateRecord
+from mirror.model.state_values import placement_record
 from tests.unit.control.builders import flow_settings, topic
 
 COPY = TopicPartition("east.orders", 3)
+ORDERS = SHARED = TopicPartition("orders", 3)
 EMPTY, DEAD = GroupDescription("Empty", 0), GroupDescription("Dead", 0)
 
 
@@ -235,6 +239,14 @@ class Target(Writable):
     def __init__(self, problem: str | None, present: int | None = None, start: int = 0) -> None:
         super().__init__(problem)
         self.present, self.start = present, start
+        self.leader_epoch = -1
+        self.known: OffsetMap | None = None
+
+    def source_of(self, copy: TopicPartition) -> TopicPartition | None:
+        return ORDERS if copy == SHARED else None
+
+    def offset_map(self, source: TopicPartition) -> OffsetMap | None:
+        return self.known
 
     def poll(self) -> None:
         pass
@@ -247,14 +259,18 @@ class Target(Writable):
     ) -> dict[str, list[ItemResult]]:
         found = super().write_positions_of_groups(wanted, before)
         for positions in wanted.values():
-            self.present = positions[COPY].position if self.problem is None else self.present
+            self.present = next(iter(positions.values())).position if self.problem is None else self.present
         return found
 
     def describe_groups(self, names: Collection[str]) -> Found[str, GroupDescription]:
         return Found(dict.fromkeys(names, EMPTY))
 
     def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
-        positions = {} if self.present is None else {COPY: GroupPosition(self.present)}
+        positions = (
+            {}
+            if self.present is None
+            else {each: GroupPosition(self.present, leader_epoch=self.leader_epoch) for each in (COPY, SHARED)}
+        )
         return Found({name: Found(dict(positions)) for name in names})
 
     def topics(self, names: Collection[str]) -> Found[str, Topic]:
@@ -360,6 +376,55 @@ def test_a_group_that_stands_where_it_would_be_raised_to_goes_on_record_too() ->
         assert target.done == ["record"] * len(found), "once"
 
 
+NAMES = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+def sharing(target: Target, north_topics: str = "orders") -> GroupOffsetsTick:
+    """Return what keeps up a group of north, of which the target has 500 records from 0 on, and east writes there too.
+
+    It has read 50 of them.
+    """
+    target.known = OffsetMap(0, True, Runs.of([Run(0, 0, 500)]), 500, 500)
+    north, east = (
+        replace(flow_settings(NAMES, f"topics = {topics}"), flow=Flow(alias, "west"))
+        for alias, topics in (("north", "orders"), ("east", north_topics))
+    )
+    there = [Checkpoint("billing", SHARED, 50, 50)]
+    return GroupOffsetsTick(north, cast(Cluster, target), lambda: there, target.record, target, flows=(north, east))
+
+
+def test_a_group_that_another_flow_has_put_behind_copies_that_it_has_not_read_is_a_problem_with_its_numbers() -> None:
+    """Fan-in under unchanged names: what north wrote lies at 0 to 499 of the copy, what east wrote behind it."""
+    target = Target(None, 1000)
+    (problem,) = sharing(target).tick().problems
+    assert problem == (
+        "group billing on west stands at 1000 of orders-3, where no reader has committed it, and by north->west it "
+        "goes on at 50: 450 records of orders-3 on north between them would not be read. east->west copies there too, "
+        "and positions never go back"
+    )
+    assert target.present == 1000
+    assert sharing(target, "bills").tick().problems == (), "no other flow copies there"
+    target.leader_epoch = 3
+    assert sharing(target).tick().problems == (), "a reader has committed that"
+
+
+def test_a_group_that_another_flow_has_put_behind_nothing_unread_is_none() -> None:
+    target = Target(None, 1000)
+    tick = sharing(target)
+    target.known = OffsetMap(0, True, Runs.of([Run(0, 0, 50)]), 50, 50)
+    assert tick.tick().problems == ()
+    target.known = None
+    assert tick.tick().problems == ()
+
+
+def test_nor_is_one_that_this_flow_has_put_there_before_it_was_set_back_on_the_source() -> None:
+    target = Target(None, 1000)
+    target.record([placement_record(Placement("billing", SHARED, 500, 1000, 1000))])
+    assert sharing(target).tick().problems == ()
+    target.record([placement_record(Placement("billing", SHARED, 500, 999, 999))])
+    assert len(sharing(target).tick().problems) == 1
+
+
 class Placed:
     """What is on record; reading it may show that the copy was created anew."""
 
@@ -368,6 +433,12 @@ class Placed:
 
     def placements(self) -> list[Placement]:
         return []
+
+    def source_of(self, copy: TopicPartition) -> TopicPartition | None:
+        return None
+
+    def offset_map(self, source: TopicPartition) -> OffsetMap | None:
+        return None
 
 
 def test_a_checkpoint_that_turns_out_to_be_of_an_earlier_copy_is_not_written() -> None:
