@@ -277,6 +277,19 @@ def test_a_record_at_another_offset_stops_the_partition_and_is_not_on_record() -
     assert not lane.stream.can_send(float("inf"))
 
 
+@pytest.mark.parametrize(("has_append_time", "is_lost"), [(False, True), (True, False)])
+def test_a_batch_that_the_leader_has_had_before_is_looked_up_where_records_keep_their_times(
+    has_append_time: bool, is_lost: bool
+) -> None:
+    """Elsewhere each answer has the time of an append, and nothing can be told from it."""
+    lane = lane_at(5)
+    lane.append_point = replace(lane.append_point, has_append_time=has_append_time)
+    take(lane, dense([record(5), record(6)]))
+    lane.stream.take()
+    lane.stream.answered(0, 5, "", 1_700_000_000_000)
+    assert (lane.is_lost, lane.upstream) == (is_lost, 5 if is_lost else 7)
+
+
 def test_a_hole_longer_than_the_limit_stops_the_partition_by_name() -> None:
     lane = lane_at(4, limit=10)
     take(lane, dense([record(20)]))
