@@ -348,7 +348,7 @@ def _print_fence_plan(plan: FencePlan) -> None:
     print_table(title, rows, most=MOST_ROWS)
     for topic, why in list(plan.left_open.items())[:_MOST_NAMED]:
         out.print(f"  not fenced: {topic}: {why}", markup=False, style="dim")
-    for warning in plan.warnings:
+    for warning in (*plan.lacking, *plan.warnings):
         out.print(Remark(f"note: {warning}"))
     for each in plan.open_to:
         out.print(f"  it does not stop {each}", markup=False)
@@ -356,16 +356,15 @@ def _print_fence_plan(plan: FencePlan) -> None:
 
 def _print_writers(cluster: str, found: Watched, *, as_json: bool) -> None:
     """Say who writes to a fenced cluster; exit code 1 if anybody does, or it is not known."""
-    verdict = Verdict.FAIL if found.written else Verdict.UNKNOWN if found.unknown else Verdict.PASS
     if as_json:
         unknown = [{"partition": str(each), "reason": why} for each, why in sorted(found.unknown.items())]
-        written = found.as_json(cluster)
-        print_json({"verdict": verdict.value, "cluster": cluster, "still_written": written, "unknown": unknown})
+        written = {"still_written": found.as_json(cluster), "unknown": unknown, "lacking": found.lacking}
+        print_json({"verdict": found.verdict.value, "cluster": cluster, **written})
     else:
         for message in found.messages():
             out.print(f"  {message}", markup=False)
-        out.print(f"verdict {verdict}", highlight=False)
-    if verdict is not Verdict.PASS:
+        out.print(f"verdict {found.verdict}", highlight=False)
+    if found.verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)
 
 

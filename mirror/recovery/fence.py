@@ -38,13 +38,16 @@ _RATE = "producer_byte_rate"
 _FENCED_RATE = 1.0
 _EVERY_CLIENT = (("client-id", None), ("user", None))
 _KINDS = {"client-id", "user"}
-CREATED_SINCE = "it was created behind the fence, or its denial was removed: fence again, once this one is lifted"
+CREATED_SINCE = (
+    "it was created behind the fence, or its denial was removed: fence again with another --record, which denies it "
+    "beside what is denied"
+)
 _SPREAD_SECONDS = 30.0
 _MOST_WAIT_SECONDS = 60.0
 
 _BY_ACLS = (
     "super users of the cluster, who are asked for no permission",
-    "topics created later: fence again, once it is lifted, or watch for them",
+    "topics created later: fence again with another --record, or watch for them",
     "deletions of records, and positions of groups",
 )
 _BY_QUOTAS = (
@@ -86,6 +89,28 @@ class FencePlan:
         """Whether the cluster looks at no ACLs, so that producers are only held back."""
         return bool(self.record.quotas)
 
+    @property
+    def created_since(self) -> tuple[str, ...]:
+        """The topics that are open although they are meant: what is on record does not deny them."""
+        return tuple(topic for topic, why in self.left_open.items() if why == CREATED_SINCE)
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Why it keeps not everybody from everything that is meant, in words for people; nothing: it does."""
+        if self.by_quotas:
+            return ()
+        found = []
+        if not self.fenced:
+            found.append(
+                f"no topic of {self.record.cluster} is fenced: brokers list none to whoever may not describe it (grant "
+                "Describe on the topics), or those that are meant are not there"
+            )
+        if self.created_since:
+            found.append(
+                f"{counted(len(self.created_since), 'topic')} open, as {self.created_since[0]}: {CREATED_SINCE}"
+            )
+        return tuple(found)
+
     def as_json(self) -> dict[str, Any]:
         """Return what ``mirror fence --json`` prints of the plan."""
         return {
@@ -95,6 +120,7 @@ class FencePlan:
             "left_open": [{"topic": topic, "reason": why} for topic, why in self.left_open.items()],
             "open_to": list(self.open_to),
             "warnings": list(self.warnings),
+            "lacking": list(self.lacking),
             "acls": [str(each) for each in self.record.acls],
             "quotas": [
                 {"quota": str(key), "before": change.before, "fenced": change.fenced}
@@ -122,10 +148,11 @@ class Fenced:
 
     @property
     def verdict(self) -> Verdict:
-        """PASS: everything is denied as planned, and nothing was written meanwhile."""
+        """PASS: all that is meant is denied, and nothing was written meanwhile."""
         if self.problems or self.watched.written:
             return Verdict.FAIL
-        return Verdict.UNKNOWN if self.plan.by_quotas or self.watched.unknown else Verdict.PASS
+        is_unproven = self.plan.by_quotas or self.plan.lacking or self.watched.unknown
+        return Verdict.UNKNOWN if is_unproven else Verdict.PASS
 
     def as_json(self) -> dict[str, Any]:
         """Return the form that ``mirror fence --json`` prints."""
@@ -240,7 +267,7 @@ def apply_fence(plan: FencePlan, settings: MirrorSettings, path: Path, *, quiet_
             )
         except WaitTimeout as late:
             return Fenced(plan, (str(late),))
-        partitions = _partitions(cluster, plan, settings)
+        partitions = _partitions(cluster, plan, settings, plan.fenced)
     watched = watch(
         settings.clusters[record.cluster],
         partitions,
@@ -253,6 +280,8 @@ def apply_fence(plan: FencePlan, settings: MirrorSettings, path: Path, *, quiet_
 def watch_fenced(plan: FencePlan, settings: MirrorSettings, seconds: float) -> Watched:
     """Watch for so long who writes to what a plan would fence, or what is fenced by the record that it was taken from.
 
+    Also to the topics that were created behind that.
+
     Raises
     ------
     ClusterError, ConnectionFailed
@@ -260,17 +289,21 @@ def watch_fenced(plan: FencePlan, settings: MirrorSettings, seconds: float) -> W
     """
     alias = plan.record.cluster
     with Cluster.connect(settings.clusters[alias]) as cluster:
-        partitions = _partitions(cluster, plan, settings)
+        partitions = _partitions(cluster, plan, settings, (*plan.fenced, *plan.created_since))
+    if not partitions:
+        return Watched(lacking=f"{alias} lists no topic that is watched: grant Describe on the topics")
     return watch_for(settings.clusters[alias], partitions, seconds)
 
 
-def _partitions(cluster: Cluster, plan: FencePlan, settings: MirrorSettings) -> list[TopicPartition]:
-    """Return the partitions that nobody should write to.
+def _partitions(
+    cluster: Cluster, plan: FencePlan, settings: MirrorSettings, names: Collection[str]
+) -> list[TopicPartition]:
+    """Return the partitions of these topics, which nobody should write to.
 
     Where producers are only held back they are those of all topics but those to which mirrors must go on writing.
     """
     own = own_topics(settings, cluster.alias)
-    topics = cluster.topics() if plan.by_quotas else cluster.topics(plan.fenced)
+    topics = cluster.topics() if plan.by_quotas else cluster.topics(names)
     return [
         TopicPartition(name, each.partition)
         for name, one in topics.items()

@@ -19,6 +19,7 @@ from mirror.control.gaps import iso_time
 from mirror.kafka.channel import LATEST, Channel
 from mirror.kafka.partition_state import ActiveProducer, active_producers, transactional_ids
 from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
 from mirror.recovery.late_writers import LateWriter
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -117,11 +118,21 @@ class Watched:
         the transactional ids of the producers among them.
     unknown
         the partitions of which it is not known, and why.
+    lacking
+        why nothing was watched, in words for people; None: something was.
     """
 
     written: tuple[StillWritten, ...] = ()
     names: Mapping[int, str] = field(default_factory=dict)
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+    lacking: str | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """PASS: nobody has written."""
+        if self.written:
+            return Verdict.FAIL
+        return Verdict.UNKNOWN if self.unknown or self.lacking is not None else Verdict.PASS
 
     def as_json(self, cluster: str) -> list[dict[str, Any]]:
         """Return what was written to, for programs."""
@@ -133,6 +144,7 @@ class Watched:
         return (
             *(each.describe(self.names) for each in newest),
             *(f"{partition} is not known: {why}" for partition, why in sorted(self.unknown.items())),
+            *([self.lacking] if self.lacking is not None else ()),
         )
 
 

@@ -112,7 +112,7 @@ def test_what_mirrors_write_for_themselves_is_not_watched_where_producers_are_on
     topics = {name: SimpleNamespace(partitions=[SimpleNamespace(partition=0)]) for name in names}
     east: Any = SimpleNamespace(alias="east", topics=lambda _=None: topics)
     plan: Any = SimpleNamespace(by_quotas=True, fenced=())
-    assert _partitions(east, plan, both) == [TopicPartition("orders", 0)]
+    assert _partitions(east, plan, both, ()) == [TopicPartition("orders", 0)]
 
 
 def test_with_unchanged_names_the_flow_that_writes_to_what_is_fenced_is_named(tmp_path: Path) -> None:

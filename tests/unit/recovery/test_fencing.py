@@ -17,7 +17,7 @@ from mirror.model.acl import Acl, QuotaKey
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery import fence
-from mirror.recovery.fence import FencePlan, apply_fence, denial, lift_fence, plan_fence
+from mirror.recovery.fence import FencePlan, apply_fence, denial, lift_fence, plan_fence, watch_fenced
 from mirror.recovery.fence_record import FenceRecord, QuotaChange
 from mirror.recovery.sentinel import StillWritten, Watched
 
@@ -40,6 +40,7 @@ class East:
     watched: Watched = Watched()  # noqa: RUF009  # frozen
     was_on_record: list[bool] = field(default_factory=list)
     looked_at: list[TopicPartition] = field(default_factory=list)
+    names: tuple[str, ...] = ("orders", "bills")
     cluster_id: str = "id of east"
     alias: str = "east"
 
@@ -50,7 +51,7 @@ class East:
         pass
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, Topic]:
-        there = {name: Topic(name, "id", (Partition(0, 1, 0, (1,), (1,)),), False) for name in ("orders", "bills")}
+        there = {name: Topic(name, "id", (Partition(0, 1, 0, (1,), (1,)),), False) for name in self.names}
         return there if names is None else {name: there[name] for name in names}
 
     def listing(self, *_: object) -> AclListing | NoAuthorizer:
@@ -92,6 +93,7 @@ def east(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> East:
     monkeypatch.setattr(fence, "client_quotas", lambda _: dict(found.quotas))
     monkeypatch.setattr(fence, "alter_client_quotas", found.alter)
     monkeypatch.setattr(fence, "watch", found.watch)
+    monkeypatch.setattr(fence, "watch_for", lambda _, partitions, __: found.watch(_, partitions))
     monkeypatch.setattr(fence, "_SPREAD_SECONDS", 0.05)
     return found
 
@@ -202,3 +204,60 @@ def test_the_record_of_another_cluster_is_neither_taken_up_nor_lifted(settings: 
         with pytest.raises(ConfigError, match="is the record of a fence of the cluster id of another"):
             use()
     assert (east.acls, east.quotas, east.path.exists()) == (set(), {}, True)
+
+
+NEW = TopicPartition("new", 0)
+
+
+def test_a_fence_that_is_put_up_again_and_leaves_a_topic_open_that_was_created_behind_it_is_unknown(
+    settings: MirrorSettings, east: East
+) -> None:
+    apply_fence(planned(settings, east), settings, east.path)
+    east.names = ("orders", "bills", "new")
+    east.looked_at.clear()
+    again = apply_fence(planned(settings, east), settings, east.path)
+    assert denial("new") not in east.acls
+    assert (again.verdict, NEW in east.looked_at) == (Verdict.UNKNOWN, False)
+    (said,) = again.plan.lacking
+    assert said.startswith("1 topic open, as new: it was created behind the fence")
+    assert again.as_json()["lacking"] == [said]
+
+
+def test_with_another_record_a_topic_that_was_created_behind_a_fence_is_denied_beside_it(
+    settings: MirrorSettings, east: East
+) -> None:
+    apply_fence(planned(settings, east), settings, east.path)
+    east.names = ("orders", "bills", "new")
+    second = east.path.with_name("second.json")
+    plan = plan_fence(settings, "east", second, by="ann")
+    assert plan.record.acls == (denial("new"),)
+    assert apply_fence(plan, settings, second).verdict is Verdict.PASS
+    assert apply_fence(planned(settings, east), settings, east.path).verdict is Verdict.PASS
+
+
+def test_a_fence_of_no_topic_is_unknown_and_says_which_right_may_be_lacking(
+    settings: MirrorSettings, east: East
+) -> None:
+    """Brokers list no topics to who may not describe them."""
+    east.names = ()
+    found = apply_fence(planned(settings, east), settings, east.path)
+    assert (found.verdict, east.acls) == (Verdict.UNKNOWN, set())
+    (said,) = found.plan.lacking
+    assert "grant Describe on the topics" in said
+
+
+def test_a_watch_looks_at_a_topic_that_was_created_behind_the_fence_too(settings: MirrorSettings, east: East) -> None:
+    apply_fence(planned(settings, east), settings, east.path)
+    east.names = ("orders", "bills", "new")
+    east.looked_at.clear()
+    assert watch_fenced(planned(settings, east), settings, 1.0).verdict is Verdict.PASS
+    assert sorted(east.looked_at) == [TopicPartition("bills", 0), NEW, ORDERS]
+
+
+def test_a_watch_of_nothing_is_unknown(settings: MirrorSettings, east: East) -> None:
+    east.names = ()
+    found = watch_fenced(planned(settings, east), settings, 1.0)
+    assert (found.verdict, found.messages()) == (
+        Verdict.UNKNOWN,
+        ("east lists no topic that is watched: grant Describe on the topics",),
+    )
