@@ -20,6 +20,7 @@ from mirror.control.checkpoint_copies import CheckpointCopies
 from mirror.control.checkpoints import Copies, last_checkpoints, remote_partition
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.group_translator import GroupTranslator, ReadTranslator, sources_of
+from mirror.control.left_out_groups import is_of_tools, left_out_groups
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.tick import now_ms
 from mirror.control.unknown_positions import GroupPositions, unknown_positions
@@ -123,6 +124,8 @@ class GroupView:
         what the engine last said of the flow, as it does while the source is away too; None if none ever has.
     unmirrored
         groups that match whose state no checkpoint holds, and their kind; none if the source was not asked.
+    left_out
+        groups that match and that the flow leaves out, with its topics that they read; none where nobody asked.
     """
 
     positions: tuple[TranslatedPosition, ...]
@@ -132,6 +135,7 @@ class GroupView:
     unmatched: str | None = None
     report: RunReport | None = None
     unmirrored: Mapping[str, str] = field(default_factory=dict)
+    left_out: Found[str, tuple[str, ...]] = field(default_factory=Found)
 
     @property
     def report_age_seconds(self) -> float | None:
@@ -148,6 +152,7 @@ def view_groups(
     flows: Sequence[FlowSettings] = (),
     back: FlowSettings | None = None,
     with_ages: bool = False,
+    with_left_out: bool = False,
     log: FlowLog | None = None,
 ) -> GroupView:
     """Translate the position of every group that passes the flow's filters and whose whole id matches ``pattern``.
@@ -155,8 +160,8 @@ def view_groups(
     ``flows`` are all enabled ones of the file: those of other clusters may write to the same topics. ``back`` is the
     flow in the other direction: groups that read its copies go back to the originals, whatever the names of the copies
     are to the topic filter of this flow, which is about what it copies; None: by the topic filter alone. ``with_ages``
-    tells how old checkpoints are also where they are not needed. ``log`` is that of the flow, where somebody follows
-    it; it is not closed.
+    tells how old checkpoints are also where they are not needed, ``with_left_out`` which groups the flow leaves out
+    although they read its topics. ``log`` is that of the flow, where somebody follows it; it is not closed.
 
     Raises
     ------
@@ -179,8 +184,10 @@ def view_groups(
         find=lambda alias: _flow_into_source(settings, clusters, alias),
     )
     try:
-        read, listed, problem = (
-            _from_source(settings, clusters, pattern) if ask_source else (Found(), [], "it was not asked")
+        read, listed, others, problem = (
+            _from_source(settings, clusters, pattern, with_others=with_left_out)
+            if ask_source
+            else (Found(), [], Found(), "it was not asked")
         )
         groups = [each.group for each in listed if each.is_consumer_group]
         if problem is None:
@@ -211,7 +218,14 @@ def view_groups(
         if each.unmirrored_kind is not None and re.fullmatch(pattern, each.group)
     }
     return GroupView(
-        tuple(found), problem, unknown_positions(read, flow.source), read, unmatched, log.state.run, unmirrored
+        tuple(found),
+        problem,
+        unknown_positions(read, flow.source),
+        read,
+        unmatched,
+        log.state.run,
+        unmirrored,
+        left_out_groups(others, settings, lambda topic: _is_copied(topic, settings, back)),
     )
 
 
@@ -220,19 +234,24 @@ def _age_seconds(at_ms: int) -> float:
 
 
 def _from_source(
-    settings: FlowSettings, clusters: Mapping[str, ClusterSettings], pattern: str
-) -> tuple[GroupPositions, list[GroupListing], str | None]:
+    settings: FlowSettings, clusters: Mapping[str, ClusterSettings], pattern: str, *, with_others: bool
+) -> tuple[GroupPositions, list[GroupListing], GroupPositions, str | None]:
     """Return positions of the groups that match, all groups that pass the flow's filters, and why none is reported.
 
-    Of groups whose state is not mirrored there are no positions.
+    Beside them, ``with_others``, positions of those that match and do not pass. Of groups whose state is not mirrored
+    there are none.
     """
     try:
         with Cluster.connect(clusters[settings.flow.source], timeout_seconds=5.0) as source:
-            listed = [each for each in source.groups() if settings.group_filter.matches(each.group)]
-            groups = [each.group for each in listed if each.is_consumer_group]
-            return source.positions_of_groups([each for each in groups if re.fullmatch(pattern, each)]), listed, None
+            every = list(source.groups())
+            listed = [each for each in every if settings.group_filter.matches(each.group)]
+            asked = [each.group for each in every if each.is_consumer_group and re.fullmatch(pattern, each.group)]
+            passing = {each.group for each in listed}
+            others = [each for each in asked if with_others and each not in passing and not is_of_tools(each)]
+            read = source.positions_of_groups([each for each in asked if each in passing])
+            return read, listed, source.positions_of_groups(others) if others else Found(), None
     except ClusterError as problem:
-        return Found(), [], str(problem)
+        return Found(), [], Found(), str(problem)
 
 
 def _committed(
@@ -245,6 +264,13 @@ def _committed(
         if settings.topic_filter.matches(partition.topic)
         or (back is not None and _returns(partition.topic, settings, back))
     }
+
+
+def _is_copied(topic: str, settings: FlowSettings, back: FlowSettings | None) -> bool:
+    """Tell whether who reads a topic of the source goes on by what this flow knows; heartbeats are read by nobody."""
+    if settings.policy.is_heartbeats_topic(topic):
+        return False
+    return settings.replicates(topic) or (back is not None and _returns(topic, settings, back))
 
 
 def _returns(topic: str, settings: FlowSettings, back: FlowSettings) -> bool:

@@ -476,6 +476,7 @@ class ClusterEnds:
             ask_source=ask_source,
             flows=self.settings.enabled_flows,
             back=self.settings.back_of(self.flow),
+            with_left_out=True,
             log=self.followed.log(self.settings.clusters, self.flow),
         )
 

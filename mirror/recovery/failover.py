@@ -223,8 +223,6 @@ def _looked_ahead(
     notes = (*notes_of(move, back, copied), *by_hand_of(move.flow, copied), *deselected_of(move.flow, copied))
     if moves is not None and moves.unseen:
         notes += (unseen_groups_message(moves, move.flow),)
-    if moves is not None:
-        notes += tuple(map(str, moves.unmirrored))
     if denying is not None and DENY not in progress.proven:
         notes += denying.plan()
     steps = with_unsure(steps_of(mode, move, back, denying), unsure)

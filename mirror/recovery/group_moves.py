@@ -26,6 +26,7 @@ from mirror.control.groups import (
     read_target_groups,
     recorder,
 )
+from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.log import LogWriter
@@ -79,6 +80,8 @@ class MovePlan:
         groups whose state no checkpoint holds, and what to do about them.
     idle_starts
         where the logs begin in which those groups stand, as far as the target tells.
+    left_out
+        groups that the filters leave out, with the topics of the flow that they read; none where nobody asked.
     """
 
     settings: FlowSettings
@@ -92,6 +95,7 @@ class MovePlan:
     idle_positions: Mapping[str, Mapping[TopicPartition, GroupPosition]] = field(default_factory=dict)
     unmirrored: tuple[Unmoved, ...] = ()
     idle_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    left_out: Found[str, tuple[str, ...]] = field(default_factory=Found)
 
     @property
     def writes(self) -> tuple[GroupDecision, ...]:
@@ -239,12 +243,13 @@ def plan_moves(
     ask_source: bool = True,
     flows: Sequence[FlowSettings] = (),
     back: FlowSettings | None = None,
+    with_left_out: bool = False,
     log: FlowLog | None = None,
 ) -> MovePlan:
     """Translate the positions of groups along a flow, and say of each what is to be done with it on the target.
 
     Groups are named by their ids, or are all whose whole id matches ``pattern``; one that is named and of which nothing
-    is known is refused. ``flows``, ``back`` and ``log`` are as for :func:`view_groups`.
+    is known is refused. ``flows``, ``back``, ``with_left_out`` and ``log`` are as for :func:`view_groups`.
 
     Raises
     ------
@@ -252,7 +257,16 @@ def plan_moves(
         if the target does not answer.
     """
     chosen = "|".join(map(re.escape, groups)) if pattern is None else pattern
-    view = view_groups(settings, clusters, pattern=chosen, ask_source=ask_source, flows=flows, back=back, log=log)
+    view = view_groups(
+        settings,
+        clusters,
+        pattern=chosen,
+        ask_source=ask_source,
+        flows=flows,
+        back=back,
+        with_left_out=with_left_out,
+        log=log,
+    )
     lacking, unneeded = untranslated(view, groups, settings)
     decisions: tuple[GroupDecision, ...] = ()
     there = back if view.source_problem is not None else None
@@ -285,6 +299,7 @@ def plan_moves(
         idle_positions,
         tuple(_unmirrored(group, view, settings) for group in sorted(view.unmirrored.keys() - set(groups))),
         idle_starts,
+        view.left_out,
     )
 
 

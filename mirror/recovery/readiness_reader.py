@@ -18,6 +18,7 @@ from mirror.control.checkpoints import Checkpoints, last_checkpoints
 from mirror.control.flow_log import NeverRun
 from mirror.control.flow_status import FlowStatus
 from mirror.control.group_view import view_groups
+from mirror.control.left_out_groups import left_out_groups
 from mirror.control.status import observe
 from mirror.kafka.acls import AclListing, describe_acls
 from mirror.kafka.answers import Found
@@ -308,22 +309,18 @@ def _other_readers(
     positions = _attempt(what, source.alias, mend, lambda: source.positions_of_groups(names))
     if isinstance(positions, NotSeen):
         return positions, positions
-    left_out: dict[str, tuple[str, ...]] = {}
     elsewhere: dict[str, list[str]] = defaultdict(list)
     problems = dict(positions.problems)
     for group, found in sorted(positions.items()):
         problems |= {f"{group}, {partition}": problem for partition, problem in found.problems.items()}
         read = sorted({partition.topic for partition in found})
-        if not settings.group_filter.matches(group):
-            if ours := tuple(topic for topic in read if topic in copies):
-                left_out[group] = ours
-            continue
-        for topic in read:
+        for topic in read if settings.group_filter.matches(group) else ():
             if topic in upstream.topics and not settings.replicates(topic):
                 elsewhere[topic].append(group)
     if problems:
         lacking = _lacking(what, mend, problems)
         return lacking, lacking
+    left_out = left_out_groups(positions, settings, copies.__contains__)
     return left_out, {topic: tuple(groups) for topic, groups in elsewhere.items()}
 
 

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from mirror.control.groups import GroupAction, GroupDecision
 from mirror.evidence.facts import Json
 from mirror.kafka.cluster_model import GroupPosition
+from mirror.model.counts import first_of
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import NothingRead
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.set_by_hand import Placed, set_ahead
 from mirror.recovery.step_facts import named, rows_in
+
+_NAMED = 3
 
 
 def unsure(plan: MovePlan, ends: FlowEnds, copied: Copied, put_there: Placed | None) -> list[str]:
@@ -26,12 +29,13 @@ def unsure(plan: MovePlan, ends: FlowEnds, copied: Copied, put_there: Placed | N
         on the way home, where the flow there has put groups; None on the way there.
     """
     flow = ends.flow
+    not_moved = [*map(str, plan.unmirrored), *reading_and_left_out(plan, put_there or {})]
+    passing = [*passing_copies(plan), *raised(plan), *out_of_range(plan)]
     if put_there is None:
         further = further_on_the_target(plan, flow.source, copied.placed)
-        passing = [*passing_copies(plan), *raised(plan), *out_of_range(plan)]
-        return [*further, *passing, *without_checkpoint(plan, ends, copied)]
+        return [*not_moved, *further, *passing, *without_checkpoint(plan, ends, copied)]
     ahead = set_ahead(plan, flow, put_there, copied.placed)
-    return [*left_out(plan, put_there), *passing_copies(plan), *raised(plan), *out_of_range(plan), *ahead]
+    return [*left_out(plan, put_there), *not_moved, *passing, *ahead]
 
 
 def further_on(plan: MovePlan) -> list[tuple[GroupDecision, GroupPosition]]:
@@ -154,6 +158,22 @@ def left_out(plan: MovePlan, put_there: Placed) -> list[str]:
         f"group {group} was put on {home.flow.source} by the way there, and groups of {home.flow} leaves it out: where "
         f"it stands on {home.flow.source} is not carried back"
         for group in groups
+    ]
+
+
+def reading_and_left_out(plan: MovePlan, put_there: Placed) -> list[str]:
+    """Return which groups have positions in topics of the flow and are left out by its filters, as the source tells.
+
+    Those that :func:`left_out` names are not named again.
+    """
+    flow, named_there = plan.settings.flow, {group for group, _ in put_there}
+    seen = {group: f"reads {first_of(topics, _NAMED)}" for group, topics in plan.left_out.items()}
+    untold = {group: f"may read topics of {flow} ({why})" for group, why in plan.left_out.problems.items()}
+    return [
+        f"group {group} {what} on {flow.source}, and groups of {flow} leaves it out (see groups.exclude too), so it "
+        f"gets no position on {flow.target}: select it, or set there where it begins before it is started"
+        for group, what in sorted((seen | untold).items())
+        if group not in named_there
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from mirror.control.group_view import TranslatedPosition
 from mirror.control.groups import GroupAction
+from mirror.control.left_out_groups import CONSOLE
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import is_shadow
@@ -18,7 +19,6 @@ from mirror.recovery.readiness_rules.flow import has_run
 from mirror.recovery.readiness_rules.transactional import applications_transactions
 from mirror.recovery.unsure_groups import further_on
 
-_CONSOLE = "console-consumer-"
 # MirrorMaker's own: more seldom, and groups read more than that again.
 _USUAL_INTERVAL_SECONDS = 60.0
 # More often than that they are not advised.
@@ -33,7 +33,7 @@ def left_out(facts: Facts) -> Iterator[Difference]:
             continue
         named = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
         yield Difference(
-            Impact.COSMETIC if group.startswith(_CONSOLE) else Impact.LOSES,
+            Impact.COSMETIC if group.startswith(CONSOLE) else Impact.LOSES,
             "a group reads topics of the flow, and the flow does not follow it",
             group,
             f"reads {named}",

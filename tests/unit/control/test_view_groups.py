@@ -275,3 +275,36 @@ def test_a_pattern_that_no_group_matches_is_told_and_how_one_of_exactly_this_nam
 def test_a_group_that_matches_and_has_no_position_is_not_told_to_be_missing(world: World) -> None:
     world.groups = {"billing": Found()}
     assert world.view(pattern="billing").unmatched is None
+
+
+def test_groups_that_the_flow_leaves_out_are_told_with_its_topics_that_they_read_where_somebody_asks(
+    world: World,
+) -> None:
+    """No groups of tools, none that reads other topics alone, no workers of Connect; those that read copies too."""
+    world.groups = {
+        "billing": on(40),
+        "connect-sink": Found({ORDERS: GroupPosition(40), SECRET: GroupPosition(1)}),
+        "connect-home": on(7, "", MIRRORED),
+        "connect-idle": Found(),
+        "connect-other": on(7, "", SECRET),
+        "connect-workers": on(7),
+        "connect-beats": on(7, "", TopicPartition("heartbeats", 0)),
+        "console-consumer-1": on(7),
+    }
+    world.kinds = {"connect-workers": "connect"}
+    settings, back = flow_settings("topics = orders"), flow_settings("west->east.enabled = true", flow="west->east")
+    world.topics["east:9092", "mm2-state.west.internal"] = copied(ORDERS, "west.orders", behind=1000)
+    found = world.view(settings, back=back, with_left_out=True)
+    assert found.left_out == {"connect-home": ("west.orders",), "connect-sink": ("orders",)}
+    assert [row[0] for row in rows(found)] == ["billing"], "they are not moved"
+    assert world.view(settings, back=back, with_left_out=True, pattern="connect-s.*").left_out.keys() == {
+        "connect-sink"
+    }
+    assert world.view(settings, back=back).left_out == {}
+    assert world.view(settings, back=back, with_left_out=True, ask_source=False).left_out == {}
+
+
+def test_of_a_group_that_is_left_out_and_whose_positions_are_not_told_that_is_told(world: World) -> None:
+    world.groups = {"connect-sink": Found()}
+    world.unread = {"connect-sink": "its coordinator is not available"}
+    assert world.view(with_left_out=True).left_out.problems == world.unread

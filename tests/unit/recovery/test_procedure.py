@@ -812,7 +812,11 @@ def test_groups_of_which_no_checkpoint_can_tell_are_counted_and_named_in_the_pla
     assert "group reports in audit-1" in found
 
 
-def test_groups_whose_state_nobody_mirrors_are_named_in_the_plan(tmp_path: Path) -> None:
+def test_groups_whose_state_nobody_mirrors_are_named_in_the_plan_and_a_planned_failover_is_no_pass(
+    tmp_path: Path,
+) -> None:
+    """On the target they begin where their own setting says, by default at the end: that was said to pass nothing."""
+
     class Queues(StandInEnds):
         def plan_groups(self, *, ask_source: bool) -> MovePlan:
             queue = Unmoved("queue", None, "the state of share groups is not mirrored")
@@ -820,7 +824,12 @@ def test_groups_whose_state_nobody_mirrors_are_named_in_the_plan(tmp_path: Path)
 
     world, said = World(), "group queue: the state of share groups is not mirrored"
     move = replace(move_of(world, tmp_path), ends=Queues(world, THERE.flow))
-    assert said in look_ahead(Mode.PLANNED, move, None).notes
+    (step,) = (each for each in look_ahead(Mode.PLANNED, move, None).steps if each.name == "positions")
+    assert said in step.doing
+    results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    (found,) = (each.result for each in results if each.name == "positions")
+    assert (found.verdict, said in found.detail) == (Verdict.UNKNOWN, True)
+    assert results[-1].name == "finish", "it goes on: the others are moved"
 
 
 def test_groups_that_the_plan_showed_must_be_found_again(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from mirror.control.group_view import TranslatedPosition
 from mirror.control.groups import GroupAction, GroupDecision
+from mirror.kafka.answers import Found
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
@@ -22,6 +23,7 @@ from mirror.recovery.unsure_groups import (
     passing_copies,
     raised,
     read_on,
+    reading_and_left_out,
     unsure,
     without_checkpoint,
 )
@@ -186,3 +188,32 @@ def test_a_group_that_stays_behind_what_was_copied_since_and_was_not_read_is_nam
     copied = Copied({}, {}, (), "", None, ())
     found = unsure(plan, cast(FlowEnds, StandInEnds(World(), THERE.flow)), copied, {} if is_home else None)
     assert len(found) == 1
+
+
+LEFT_OUT = Found({"connect-sink": ("bills", "orders")}, {"connect-other": "its coordinator is not available"})
+
+
+def test_a_group_that_the_filters_leave_out_and_that_reads_topics_of_the_flow_is_named_with_what_to_do() -> None:
+    other, sink = reading_and_left_out(MovePlan(THERE, (AT,), left_out=LEFT_OUT), {})
+    assert sink == (
+        "group connect-sink reads bills, orders on east, and groups of east->west leaves it out (see groups.exclude "
+        "too), so it gets no position on west: select it, or set there where it begins before it is started"
+    )
+    assert other.startswith("group connect-other may read topics of east->west (its coordinator is not available) on")
+
+
+def test_a_group_is_named_once_that_the_way_there_has_put_where_the_way_home_leaves_it_out() -> None:
+    home = MovePlan(HOME, (), left_out=Found({"billing": ("orders",)}))
+    put_there = {("billing", COPY): Placement("billing", COPY, 7, 7, 7)}
+    copied = Copied({}, {}, (), "", None, ())
+    ends = cast(FlowEnds, StandInEnds(World(), HOME.flow))
+    assert len(unsure(home, ends, copied, put_there)) == 1
+
+
+@pytest.mark.parametrize("put_there", [None, {}], ids=["there", "home"])
+def test_groups_whose_state_nobody_mirrors_and_groups_that_are_left_out_are_not_sure_on_either_way(
+    put_there: dict[tuple[str, TopicPartition], Placement] | None,
+) -> None:
+    plan = MovePlan(THERE, (AT,), unmirrored=(Unmoved("pickers", None, "not mirrored"),), left_out=LEFT_OUT)
+    found = unsure(plan, cast(FlowEnds, StandInEnds(World(), THERE.flow)), Copied({}, {}, (), "", None, ()), put_there)
+    assert [each.split()[1].rstrip(":") for each in found] == ["pickers", "connect-other", "connect-sink"]
