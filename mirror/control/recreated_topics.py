@@ -8,7 +8,9 @@ Invariants:
 
 (a) A copy is deleted by its id, and that is the one on record of each of its partitions; a new topic of that name is
     left alone, however late a request arrives.
-(b) Nothing appends to it any more: all its partitions have stopped, in an epoch that has ended.
+(b) Nothing appends to it any more: all its partitions have stopped, in an epoch that has ended, and it is not paused.
+    That is asked once more right before it is deleted: a failover may have cut the flow while the copy was closed, and
+    applications go on with it by then.
 (c) What is gone with it is a gap on record before it is deleted, by what its logs hold: positions on record may lie
     behind that.
 (d) The source is the cluster that it was copied from: what was copied from one that is lost is nowhere else. It may
@@ -34,7 +36,7 @@ from mirror.control.flow_tick import RecordingTick
 from mirror.control.tick import Appender, Clock, now_ms
 from mirror.control.topics import ClusterTopics, plan_topics
 from mirror.kafka import old_topics, topic_ids
-from mirror.kafka.answers import Found
+from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.brokers import known_topic_ids
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
@@ -57,6 +59,7 @@ _CLOSED_SECONDS = 3.0
 _TOLD_SECONDS = 10.0
 # Behind it the reason of a gap says that the copy is not deleted yet, and why.
 _STILL_THERE = "; it is still there, with what it has, since "
+_NOT_STOPPED = "the flow was paused or cut, or copies it again, while it was closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +286,9 @@ class RecreatedTopicsTick(RecordingTick):
         own = self._own({name: copy for name, copy in copies.items() if name not in lacking})
         self._record([as_before[name].as_closed.record() for name in sorted(own)], at_ms)
         bounds = self._closed({name: copies[name] for name in own}, as_before)
+        bounds.problems |= dict.fromkeys(self._not_stopped(bounds, copies), _NOT_STOPPED)
+        for name in bounds.keys() & bounds.problems.keys():
+            del bounds[name]
         kept_for = {name: f"{why}: grant it, or delete the topic there" for name, why in lacking.items()}
         problems = [
             f"{name} on {flow.target} is not deleted to be made anew: {why}"
@@ -290,8 +296,10 @@ class RecreatedTopicsTick(RecordingTick):
         ]
         gaps = [gap for name, logs in bounds.items() for gap in gaps_of(copies[name], logs, state, flow, at_ms)]
         self._record([gap.record() for gap in gaps], at_ms)
-        ids = {name: copies[name].copy.topic_id for name in bounds}
-        results = self._target.delete_topics_by_id(ids) if ids else []
+        # Once more: putting them on record takes its time, too.
+        results = [ItemResult(name, _NOT_STOPPED) for name in self._not_stopped(bounds, copies)]
+        ids = {name: copies[name].copy.topic_id for name in bounds.keys() - {each.item for each in results}}
+        results += self._target.delete_topics_by_id(ids) if ids else []
         problems += [
             f"{each.item} on {flow.target} cannot be deleted to be made anew: {each.problem}"
             for each in results
@@ -316,6 +324,10 @@ class RecreatedTopicsTick(RecordingTick):
         ]
         self._record([*news, *opened.records, *(as_before[name].as_closed.no_record() for name in gone)], at_ms)
         return len(deleted), problems
+
+    def _not_stopped(self, names: Iterable[str], copies: Mapping[str, OutdatedCopy]) -> list[str]:
+        """Return the copies that are not to be deleted any more, by what their flow does by now."""
+        return [name for name in names if not self._has_stopped(copies[name].topic.name)]
 
     def _created(self, deleted: Sequence[OutdatedCopy]) -> list[str]:
         """Create the copies anew, at once: elsewhere a client that asks for one may have its broker create it.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mirror.atomic_file import write_new
 from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.control.closed_copies import closed_notes, open_again
 from mirror.control.groups import recorder
 from mirror.control.liveness import LivenessWatch, is_engine_running
 from mirror.control.selected_topics import deselected_topics
@@ -138,6 +139,7 @@ class ClusterEnds:
             dict(state.placements),
             _troubles(state.run),
             deselected_topics(self.chosen, state.positions),
+            closed_notes(self.flow, self.settings.clusters[self.flow.target].bootstrap_servers, state),
         )
 
     def is_running(self) -> bool:
@@ -496,7 +498,15 @@ class ClusterEnds:
 
     def pause(self) -> Cut:
         """See `FlowEnds`."""
-        return self.pausing.pause(self.flow)
+        cut = self.pausing.pause(self.flow)
+        # Whoever has closed them does not delete them any more.
+        if not (closed := self._state().closed):
+            return cut
+        with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
+            opened = open_again(target, closed.values())
+        if opened.records:
+            self._record(*opened.records)
+        return replace(cut, limit=", and ".join(filter(None, (cut.limit, *opened.problems.values()))) or None)
 
     def resume(self) -> str:
         """See `FlowEnds`."""
@@ -538,9 +548,9 @@ class ClusterEnds:
         state = self._state()
         return Known(state.source_brokers, state.source_id)
 
-    def _record(self, record: StateRecord) -> None:
+    def _record(self, *records: StateRecord) -> None:
         with closing(LogWriter(self.chosen.target_producer, alias=self.flow.target)) as writer:
-            recorder(self.chosen, writer)([record])
+            recorder(self.chosen, writer)(records)
 
     def _selects(self, topic: str) -> bool:
         # Heartbeats come from the engine itself, whatever the applications do.

@@ -221,6 +221,7 @@ def _looked_ahead(
         refusal = cannot_drain(move.ends, copied)
     unsure = move.unsure(moves, copied) if moves is not None else []
     notes = (*notes_of(move, back, copied), *by_hand_of(move.flow, copied), *deselected_of(move.flow, copied))
+    notes += tuple(f"applications cannot write there until the step cut opens it: {each}" for each in copied.closed)
     if moves is not None and moves.unseen:
         notes += (unseen_groups_message(moves, move.flow),)
     if denying is not None and DENY not in progress.proven:

@@ -52,6 +52,8 @@ class Copied:
         where the flow has put groups on its target, by group and partition.
     deselected
         the topics on record that the file no longer selects: of them nothing is counted, compared or led back.
+    closed
+        the copies that take no records, since an engine has closed them and ended, and what opens them, for people.
     """
 
     positions: Mapping[TopicPartition, Position]
@@ -65,6 +67,7 @@ class Copied:
     placed: Mapping[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
     report_troubles: Sequence[str] = ()
     deselected: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,8 @@ class Cut:
         the partitions of the source of which nobody knows how far they are copied, and why: the copy may reach further
         than is on record.
     limit
-        to which copies something that was sent before may still be appended, in words for people; None: to none.
+        to which copies something that was sent before may still be appended, and which take no records at all since an
+        engine has closed them, in words for people; None: to none, and all do.
     """
 
     detail: str
@@ -254,7 +258,7 @@ class FlowEnds(Protocol):
         ...
 
     def pause(self) -> Cut:
-        """Have the flow copied by nobody. Behind it nothing more is copied."""
+        """Have the flow copied by nobody. Behind it nothing more is copied, and :attr:`Copied.closed` take records."""
         ...
 
     def resume(self) -> str:

@@ -457,3 +457,33 @@ def test_nothing_is_deleted_before_all_brokers_of_the_source_know_the_new_topic(
 def test_nothing_is_deleted_while_a_partition_may_be_appended_to_or_is_paused(world: World) -> None:
     world.stopped.clear()
     assert (world.look().done, world.deleted) == (0, [])
+
+
+def test_a_copy_is_kept_if_the_flow_is_cut_while_it_is_being_closed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cut is confirmed meanwhile, since nothing is appended; then applications go on with the copy."""
+    monkeypatch.setattr(world, "pause", lambda _: world.stopped.clear())
+    world.begin_anew(*ASKED)
+    (problem,) = world.look().problems
+    assert problem.startswith("east.orders on west is not deleted to be made anew: the flow was paused or cut")
+    assert (world.deleted, world.written, world.most_bytes) == ([], [], {"east.orders": ""})
+    assert world.state.closed == {}
+
+
+def test_a_copy_is_kept_if_the_flow_is_cut_while_it_is_put_on_record_what_is_gone_with_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = World.append
+
+    def cut(made: World, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
+        found = append(made, topic, partition, records)
+        if made.state.gaps:
+            made.stopped.clear()
+        return found
+
+    monkeypatch.setattr(World, "append", cut)
+    (problem,) = world.look().problems
+    assert problem.startswith("east.orders on west cannot be deleted to be made anew: the flow was paused or cut")
+    assert (world.deleted, world.most_bytes, world.state.closed) == ([], {"east.orders": ""}, {})
+    assert all("it is still there, with what it has" in gap.reason for gap in world.state.open_gaps)

@@ -11,6 +11,7 @@ import pytest
 
 from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
+from mirror.control.closed_copies import Opened
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster_model import Topic
 from mirror.model.failover import in_the_way
@@ -19,9 +20,10 @@ from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
-from mirror.model.state_values import RunReport
+from mirror.model.state_values import ClosedCopy, RunReport
 from mirror.recovery import cluster_ends
 from mirror.recovery.cluster_ends import ClusterEnds
+from mirror.recovery.flow_ends import Cut
 from mirror.recovery.move import failover_entry_message
 from mirror.recovery.state_followers import StateFollowers
 from mirror.same_offsets.chain import producer_of
@@ -143,3 +145,38 @@ def test_a_run_of_a_later_version_on_record_keeps_another_from_beginning(tmp_pat
     message = failover_entry_message(other, found.enabled_flows[0].flow)
     assert "the run theirs of east->west is on record in a way that this version does not understand" in message
     assert in_the_way(ends.copied().failovers, "ours", returning=returning, given_up="theirs") is None
+
+
+@pytest.mark.parametrize("limit", [None, "what was sent before may be appended"])
+def test_behind_a_cut_copies_that_an_engine_has_left_closed_are_opened_and_forgotten_but_for_those_that_are_not(
+    limit: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, closed, done = FlowState(), ClosedCopy("orders", "id"), list[object]()
+
+    class Known(StateFollowers):
+        def state(self, clusters: Mapping[str, ClusterSettings], flow: Flow) -> FlowState:
+            return state
+
+    class Pausing:
+        def pause(self, _: Flow) -> Cut:
+            done.append("cut")
+            return Cut("paused", limit=limit)
+
+    def opened(*_: object) -> Opened:
+        done.append("opened")
+        return Opened([closed.no_record()], {"bills": "bills on west takes no records"})
+
+    file = tmp_path / "mm2.properties"
+    file.write_text(FILE)
+    settings = load(file)
+    ends = ClusterEnds(settings, settings.enabled_flows[0], Pausing(), None, followed=Known())  # type: ignore[arg-type]
+    monkeypatch.setattr(cluster_ends.Cluster, "connect", lambda _: nullcontext())
+    monkeypatch.setattr(cluster_ends, "open_again", opened)
+    monkeypatch.setattr(ClusterEnds, "_record", lambda _, *records: done.extend(records))
+    assert (ends.copied().closed, ends.pause()) == ((), Cut("paused", limit=limit))
+    state.apply(*closed.record())
+    (said,) = ends.copied().closed
+    assert said.startswith("orders on west takes no records (max.message.bytes = 0)")
+    assert "--bootstrap-server west:1" in said
+    assert ends.pause().limit == ", and ".join([*([limit] if limit else []), "bills on west takes no records"])
+    assert done == ["cut", "cut", "opened", closed.no_record()]

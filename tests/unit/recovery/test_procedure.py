@@ -392,6 +392,13 @@ def test_a_cut_behind_which_something_may_still_be_appended_is_no_pass(tmp_path:
     assert "grant Write" in unknown.result.detail
 
 
+def test_a_copy_that_an_engine_has_left_closed_is_told_of_in_the_plan(tmp_path: Path) -> None:
+    """It was about to delete the copy, to make it anew: applications cannot write there (max.message.bytes = 0)."""
+    world = replace(lost(), closed=("east.orders on west takes no records",))
+    plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
+    assert any(each.endswith("opens it: east.orders on west takes no records") for each in plan.notes)
+
+
 def writer(interval_ms: int | None) -> RecentWriter:
     return RecentWriter(ORDERS, 5, 1, 1_000, interval_ms)
 

@@ -58,6 +58,8 @@ class World:
     limit: str | None = None
     troubles: tuple[str, ...] = ()
     deselected: tuple[str, ...] = ()
+    # Copies that an engine has left closed.
+    closed: tuple[str, ...] = ()
     is_told_of_stops: bool = True
     writers: Writers = field(default_factory=Writers)
     rewritten: Rewritten = field(default_factory=Rewritten)
@@ -136,7 +138,7 @@ class StandInEnds:
         by_hand = world.by_hand.get(self.flow)
         pauses = () if by_hand is None else (by_hand,)
         said = f"id of {source}", 5, failovers, world.paused_topics, pauses
-        return Copied({ORDERS: position}, {}, (), *said, {}, world.troubles, world.deselected)
+        return Copied({ORDERS: position}, {}, (), *said, {}, world.troubles, world.deselected, world.closed)
 
     def is_running(self) -> bool:
         self.world.call()
