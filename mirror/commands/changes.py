@@ -170,7 +170,8 @@ def resume(
         _show_pause_plan(plan, dry_run=dry_run, as_json=as_json)
         if dry_run:
             return
-        consent(file, f"Copy {_topics_meant(topics)} of {chosen.flow} again?", yes=yes)
+        ends = f", and end the cut of {plan.ends_cut}" if plan.ends_cut else ""
+        consent(file, f"Copy {_topics_meant(topics)} of {chosen.flow} again{ends}?", yes=yes)
         with watched(waits_on(err)):
             found = resume_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or current_user(file))
     if as_json:
@@ -337,6 +338,8 @@ def _show_pause_plan(plan: PausePlan, *, dry_run: bool, as_json: bool) -> None:
         else "no engine leads it"
     )
     out.print(f"  {led}", markup=False, style="dim")
+    if plan.warning is not None:
+        out.print(Remark(f"note: {plan.warning}"))
 
 
 def _print_fence_plan(plan: FencePlan) -> None:

@@ -36,6 +36,7 @@ from mirror.model.state_record import StateRecord
 from mirror.model.state_values import RunReport, failover_record, no_failover_record
 from mirror.model.verdict import Verdict
 from mirror.recovery import stranded_files
+from mirror.recovery.cut_log_ends import ended_at_the_cut
 from mirror.recovery.flow_ends import Copied, Cut, Ends, Pausing
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
@@ -316,45 +317,47 @@ class ClusterEnds:
                 **self._written_before(channel, back),
             }
 
-    def _written_beside(self, channel: Channel, back: FlowSettings | None) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Return what was written since the cut to topics of the old names, of which the flow back copies none.
+    def untold_since_cut(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        """See `FlowEnds`."""
+        back = self.settings.back_of(self.flow)
+        begun = self._begun_later(back)
+        with closing(self._target()) as channel:
+            untold = dict(ended_at_the_cut(channel, self._state(), self._beside(back)).untold)
+            before = ended_at_the_cut(channel, self._state(), begun).untold
+            untold |= {each: (start, min(end, begun[each])) for each, (start, end) in before.items()}
+            reached = {each: start for each, (start, _) in untold.items()}
+            return self._written_behind(channel, reached, {each: end for each, (_, end) in untold.items()})
 
-        Under other names than the copies' the applications go on with these on the target.
+    def _beside(self, back: FlowSettings | None) -> list[TopicPartition]:
+        """Return the partitions of the old names on the target that the flow back does not copy.
+
+        Under other names than the copies' the applications go on with these.
         """
-        beside = [
+        return [
             each
             for each in self._state().positions
             if self._selects(each.topic)
             and self.copy_of(each.topic) != each.topic
             and not (back is not None and back.replicates(each.topic))
         ]
-        reached = self._ended_at_the_cut(channel, beside)
-        return self._written_behind(channel, reached, channel.offsets(reached, LATEST, View.WRITTEN))
 
-    def _written_before(self, channel: Channel, back: FlowSettings | None) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Return what was written since the cut, before the flow back began there (`auto.offset.reset = latest`)."""
+    def _begun_later(self, back: FlowSettings | None) -> dict[TopicPartition, int]:
+        """Return where the flow back began in logs that were there before (`auto.offset.reset = latest`)."""
         if back is None:
             return {}
         positions = self._state_of(back.flow).positions
-        begun = {each: at.origin for each, at in positions.items() if not at.complete and back.replicates(each.topic)}
-        reached = self._ended_at_the_cut(channel, begun)
+        return {each: at.origin for each, at in positions.items() if not at.complete and back.replicates(each.topic)}
+
+    def _written_beside(self, channel: Channel, back: FlowSettings | None) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return what was written since the cut to topics of the old names, of which the flow back copies none."""
+        reached = ended_at_the_cut(channel, self._state(), self._beside(back)).reached
+        return self._written_behind(channel, reached, channel.offsets(reached, LATEST, View.WRITTEN))
+
+    def _written_before(self, channel: Channel, back: FlowSettings | None) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return what was written since the cut, before the flow back began there."""
+        begun = self._begun_later(back)
+        reached = ended_at_the_cut(channel, self._state(), begun).reached
         return self._written_behind(channel, reached, {each: begun[each] for each in reached})
-
-    def _ended_at_the_cut(
-        self, channel: Channel, partitions: Collection[TopicPartition]
-    ) -> Mapping[TopicPartition, int]:
-        """Return where logs of the target ended when the flow was cut; 0 for one that ends before that by now.
-
-        Where an earlier version has cut it, or a leader was silent, the times of records tell.
-        """
-        cut = self._state().pauses.cut
-        if cut is None:
-            return {}
-        ends = {each: cut.log_end(each) for each in set(partitions) - channel.absent(partitions)}
-        by_time = channel.offsets([each for each, end in ends.items() if end is None], cut.at_ms)
-        latest = channel.offsets(ends, LATEST, View.WRITTEN)
-        known = {each: at for each, at in (ends | by_time).items() if at is not None and at >= 0}
-        return {each: at if at <= latest[each] else 0 for each, at in known.items()}
 
     def _written_behind(
         self, channel: Channel, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]

@@ -1,19 +1,23 @@
 """Where the logs of the target end when a flow is cut: what is written behind that was written since.
 
-Times of records do not tell: producers choose them (CreateTime), and clocks differ.
+Times of records do not tell: producers choose them (CreateTime), and clocks differ. Where nothing else is on record
+what they show was written since, and of the rest nobody knows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.channel import LATEST, Channel
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import KafkaProblem
+from mirror.model.failover import Phase
+from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
 from mirror.model.topics import ReplicationPolicy
 
 #: More than that are not kept: they are part of one record of the state topic, which takes 1 MB (the default of
@@ -48,3 +52,48 @@ def log_ends(
 def fitting(ends: Mapping[str, Sequence[int | None]]) -> Mapping[str, Sequence[int | None]] | None:
     """Return ends that have room in a record; None if they have not."""
     return ends if len(json.dumps(ends, separators=(",", ":"))) <= MOST_BYTES else None
+
+
+class AtTheCut(NamedTuple):
+    """Where logs of the target ended when a flow was cut.
+
+    Attributes
+    ----------
+    reached
+        where each ended, as far as that is known, or where the first record lies that bears a later time; 0 for one
+        that ends before that by now.
+    untold
+        of those whose end is not on record, the offsets, from one up to, not including, another, of which nobody knows
+        whether they were written since.
+    """
+
+    reached: Mapping[TopicPartition, int]
+    untold: Mapping[TopicPartition, tuple[int, int]]
+
+
+def ended_at_the_cut(channel: Channel, state: FlowState, partitions: Collection[TopicPartition]) -> AtTheCut:
+    """Return where logs of the target ended when the flow was cut; nothing of a flow that is not failed over.
+
+    Not on record is that of a cut that an earlier version has made, or that somebody has ended by hand since (the
+    time of the failover counts then), and of logs whose leader was silent.
+
+    Raises
+    ------
+    KafkaProblem
+        if the target does not tell where they end.
+    """
+    cut = state.pauses.cut
+    done = [each.at_ms for each in state.failovers.values() if each.phase is Phase.DONE]
+    if cut is None and not done:
+        return AtTheCut({}, {})
+    there = set(partitions) - channel.absent(partitions)
+    ends = {each: cut.log_end(each) if cut is not None else None for each in there}
+    lacking = [each for each, end in ends.items() if end is None]
+    by_time = channel.offsets(lacking, cut.at_ms if cut is not None else min(done))
+    starts, latest = channel.offsets(lacking, EARLIEST), channel.offsets(ends, LATEST, View.WRITTEN)
+    known = {each: at for each, at in (ends | by_time).items() if at is not None and at >= 0}
+    until = {each: by_time[each] if by_time[each] >= 0 else latest[each] for each in lacking}
+    return AtTheCut(
+        {each: at if at <= latest[each] else 0 for each, at in known.items()},
+        {each: (starts[each], end) for each, end in until.items() if starts[each] < end},
+    )

@@ -213,6 +213,13 @@ class FlowEnds(Protocol):
         """
         ...
 
+    def untold_since_cut(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return where others have written to the target, and nobody knows whether before the flow was cut or since.
+
+        In topics that nobody copies back, as far as where they ended at the cut is not on record.
+        """
+        ...
+
     def open_transactions(self) -> Sequence[str]:
         """Return, for people, the transactions that are open on the source, as far as it tells."""
         ...

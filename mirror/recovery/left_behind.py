@@ -42,11 +42,14 @@ def left_behind_step(move: Move, forward: FlowEnds, *, is_accepted: bool) -> Ste
 
     def act(_: Known) -> Result:
         found = forward.not_copied_back()
-        if not found:
-            message = f"all that others have written to {target} since {forward.flow} was cut is copied back"
-            return Result(Verdict.PASS, message)
-        if not is_accepted:
+        if found and not is_accepted:
             return Result(Verdict.FAIL, _refused(forward, found))
+        untold = forward.untold_since_cut()
+        verdict, limit = (Verdict.UNKNOWN, f"; {_doubted(forward, untold)}") if untold else (Verdict.PASS, "")
+        if not found:
+            rest = "else " if untold else ""
+            message = f"all {rest}that others have written to {target} since {forward.flow} was cut is copied back"
+            return Result(verdict, message + limit)
         directory = next_directory(move.directory / "left-behind")
         saved = saved_whole(lambda: move.ends.save_stretches(found, directory), target)
         if isinstance(saved, str):
@@ -56,7 +59,7 @@ def left_behind_step(move: Move, forward: FlowEnds, *, is_accepted: bool) -> Ste
             "files": saved.rows(),
             _SAVED_UNTIL: rows_of({each: end for each, (_, end) in found.items()}),
         }
-        return Result(Verdict.PASS, f"{stay}, and nobody copies them; saved in {saved.directory}", facts)
+        return Result(verdict, f"{stay}, and nobody copies them; saved in {saved.directory}{limit}", facts)
 
     doing = f"look for what was written to {target} since {forward.flow} was cut, and is not copied back"
     return Step(LEFT_BEHIND, doing, act)
@@ -77,6 +80,16 @@ def with_none_left_since(look: Step, forward: FlowEnds) -> Step:
         return Result(Verdict.FAIL, _refused(forward, left)) if left else found
 
     return replace(look, act=act)
+
+
+def _doubted(forward: FlowEnds, untold: Mapping[TopicPartition, tuple[int, int]]) -> str:
+    flow = forward.flow
+    return (
+        f"whether others have written {named(stretches_named(untold))} to {flow.target} before {flow} was cut or since "
+        "is not known, and nobody copies it back: where these logs ended then is not on record (their leader was "
+        "silent, an earlier version has made the cut, or somebody has ended it by hand: mirror resume). Look there, "
+        "and have what is to be kept produced to a topic that is copied back"
+    )
 
 
 def _refused(forward: FlowEnds, found: Mapping[TopicPartition, tuple[int, int]]) -> str:

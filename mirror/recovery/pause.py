@@ -15,6 +15,7 @@ from typing import Any
 
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
+from mirror.control.gaps import iso_time
 from mirror.control.liveness import StandbyWatch
 from mirror.control.tick import now_ms
 from mirror.control.topics import create_state_topic
@@ -22,6 +23,7 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogWriter
 from mirror.kafka.problems import ClusterError, KafkaProblem
 from mirror.model.counts import counted
+from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
@@ -59,6 +61,8 @@ class PausePlan:
         whether any topic on record is meant.
     paused
         what is paused then, in words for people.
+    ends_cut
+        of which failover or failback it ends the cut, with its run, in words for people; None: of none.
     """
 
     flow: Flow
@@ -68,6 +72,19 @@ class PausePlan:
     leader: str | None = None
     is_matched: bool = True
     paused: tuple[str, ...] = ()
+    ends_cut: str | None = None
+
+    @property
+    def warning(self) -> str | None:
+        """What it means that the cut is ended, in words for people."""
+        if self.ends_cut is None:
+            return None
+        source, target = self.flow.source, self.flow.target
+        return (
+            f"this ends the cut of {self.ends_cut}: {self.flow} copies on what is written on {source} to where "
+            f"applications are on {target}, and a failback cannot tell any more all that was written there since. "
+            "mirror failback leads back; --topics '.*' ends pauses by hand alone"
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the form that ``--dry-run --json`` prints."""
@@ -77,6 +94,7 @@ class PausePlan:
             "topics": self.topics,
             "changed": list(self.changed),
             "leader": self.leader,
+            "ends_cut": self.ends_cut,
         }
 
 
@@ -218,12 +236,13 @@ def plan_pause(
         except NeverRun:
             state = FlowState()
     after = state.pauses.with_wish(wish)
+    ends_cut = None
     if _ends_cut(wish):
-        after = after.without_cut()
+        after, ends_cut = after.without_cut(), _whose_cut(state)
     names = sorted({source.topic for source in state.positions})
     changed = tuple(name for name in names if state.pauses.is_paused(name) != after.is_paused(name))
     is_matched = topics is None or any(map(wish.speaks_of, names))
-    return PausePlan(flow.flow, topics, is_pause, changed, _leader(state), is_matched, after.descriptions())
+    return PausePlan(flow.flow, topics, is_pause, changed, _leader(state), is_matched, after.descriptions(), ends_cut)
 
 
 def pause(
@@ -500,6 +519,18 @@ def _wish(topics: str | None, by: str, *, is_pause: bool, is_cut: bool = False) 
 def _ends_cut(wish: PauseWish) -> bool:
     """Whether everything is copied again, by somebody's word, also what a failover has cut."""
     return not wish.is_pause and wish.topics is None and not wish.is_cut
+
+
+def _whose_cut(state: FlowState) -> str | None:
+    """Return, for people, which runs on record a flow is cut by; None: it is not cut."""
+    if (cut := state.pauses.cut) is None:
+        return None
+    runs = [
+        f"{'the failback' if each.phase is Phase.RETURNING else 'the failover'} {each.run} ({each.mode}, "
+        f"{each.phase} since {iso_time(each.at_ms)}, {each.where})"
+        for each in state.failovers.values()
+    ]
+    return " and ".join(runs) or f"a failover of which nothing else is on record ({cut})"
 
 
 def _log(settings: MirrorSettings, flow: FlowSettings) -> FlowLog:

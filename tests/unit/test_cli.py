@@ -532,6 +532,15 @@ def test_a_pause_that_cannot_be_meant_or_consented_to_is_bad_usage(
     assert said in done.output
 
 
+def test_who_resumes_a_flow_that_a_failover_has_cut_is_told_so_before(
+    monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    ending = PausePlan(FLOW, None, False, ends_cut="the failover 7f (planned)")
+    monkeypatch.setattr(changes, "plan_pause", lambda *_, is_pause=True: ending)
+    done = CliRunner().invoke(app, ["resume", str(file), "--dry-run"])
+    assert "note: this ends the cut of the failover 7f (planned): east->west copies on" in " ".join(done.stdout.split())
+
+
 def test_a_flow_that_the_shell_has_cut_is_told_how_to_quote(file: Path) -> None:
     """Of ``--flow east->west`` a shell leaves ``east-``."""
     done = CliRunner().invoke(app, ["offsets", str(file), "--flow", "east-"])

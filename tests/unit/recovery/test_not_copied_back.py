@@ -11,7 +11,7 @@ import pytest
 
 from mirror.config.resolving import load
 from mirror.kafka.answers import PartitionAnswers
-from mirror.kafka.channel import LATEST
+from mirror.kafka.channel import EARLIEST, LATEST
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
@@ -29,23 +29,30 @@ FILE = "clusters=east,west\neast.bootstrap.servers=e:1\nwest.bootstrap.servers=w
 
 
 class OnRecord(StateFollowers):
-    """The flow is failed over, and cut."""
+    """The flow is failed over, and cut, unless somebody has ended that by hand."""
+
+    def __init__(self, cut: PauseWish | None = CUT, *, is_failed_over: bool = True) -> None:
+        super().__init__()
+        self._cut = cut
+        self._is_failed_over = is_failed_over
 
     def state(self, clusters: Mapping[str, Any], flow: Flow) -> FlowState:
         state = FlowState()
         if flow == Flow("east", "west"):
             state.positions[ORDERS] = Position(10, 10, 0, True, 0, "here", "there", target=COPY.topic)
-            state.failovers["one"] = replace(ENTRY, run="one", phase=Phase.DONE, at_ms=1_000)
-            state.wishes = Pauses(cut=CUT)
+            if self._is_failed_over:
+                state.failovers["one"] = replace(ENTRY, run="one", phase=Phase.DONE, at_ms=1_000)
+            state.wishes = Pauses(cut=self._cut)
         return state
 
 
 class Standby:
     """The logs of west, and the id of all its topics."""
 
-    def __init__(self, ends: Mapping[TopicPartition, int], topic_id: str) -> None:
+    def __init__(self, ends: Mapping[TopicPartition, int], topic_id: str, since: int = 0) -> None:
         self._ends = ends
         self._topic_id = topic_id
+        self._since = since
 
     def close(self) -> None:
         pass
@@ -57,8 +64,9 @@ class Standby:
         return self._topic_id
 
     def offsets(self, partitions: Any, at: int, _view: object = None) -> dict[TopicPartition, int]:
-        # All that was written bears a time behind the failover.
-        return {each: self._ends[each] if at == LATEST else 0 for each in partitions}
+        # From ``since`` on, -1: nowhere, records bear a time behind the failover: by default all do.
+        by_time = {LATEST: None, EARLIEST: 0, 1_000: self._since}[at]
+        return {each: self._ends[each] if by_time is None else by_time for each in partitions}
 
 
 @pytest.mark.parametrize(
@@ -112,3 +120,50 @@ def test_records_of_aborted_transactions_of_the_standby_are_no_copies_of_strande
         ends = ClusterEnds(settings, settings.enabled_flows[0], None, None)  # type: ignore[arg-type]
         list(ends._copies(Target(), ORDERS, 0, 10))  # type: ignore[arg-type]
     assert asked == [True, False]
+
+
+SILENT = replace(CUT, log_ends={COPY.topic: [10], ORDERS.topic: [None]})
+WHOLE = replace(CUT, log_ends={COPY.topic: [10], ORDERS.topic: [5]})
+
+
+@pytest.mark.parametrize(
+    ("cut", "since", "found", "untold"),
+    [
+        pytest.param(WHOLE, -1, {}, {}, id="on record, and nothing is written since"),
+        pytest.param(CUT, 0, {ORDERS: (0, 5)}, {}, id="not there at the cut"),
+        pytest.param(SILENT, 0, {ORDERS: (0, 5)}, {}, id="a silent leader, and all bears later times"),
+        pytest.param(SILENT, 3, {ORDERS: (3, 5)}, {ORDERS: (0, 3)}, id="a silent leader, and some does"),
+        pytest.param(SILENT, -1, {}, {ORDERS: (0, 5)}, id="a silent leader, and times of events"),
+        pytest.param(None, 0, {ORDERS: (0, 5)}, {}, id="ended by hand, and all bears later times"),
+        pytest.param(None, -1, {}, {ORDERS: (0, 5)}, id="ended by hand, and times of events"),
+    ],
+)
+def test_where_the_end_of_a_log_at_the_cut_is_not_on_record_times_tell_and_of_the_rest_nobody_knows(
+    cut: PauseWish | None,
+    since: int,
+    found: Mapping[TopicPartition, tuple[int, int]],
+    untold: Mapping[TopicPartition, tuple[int, int]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`mirror resume` of all topics, for a pause by hand of before the failover, ends the cut as well."""
+    ends = failed_over(OnRecord(cut), since, tmp_path, monkeypatch)
+    assert (ends.not_copied_back(), ends.untold_since_cut()) == (found, untold)
+
+
+def test_of_a_flow_that_is_neither_cut_nor_failed_over_nothing_is_untold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = failed_over(OnRecord(None, is_failed_over=False), -1, tmp_path, monkeypatch)
+    assert (ends.not_copied_back(), ends.untold_since_cut()) == ({}, {})
+
+
+def failed_over(followed: OnRecord, since: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterEnds:
+    monkeypatch.setattr(cluster_ends, "holds_record", lambda *_, **__: True)
+    monkeypatch.setattr(ClusterEnds, "_target", lambda _: Standby({COPY: 10, ORDERS: 5}, "there", since))
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE + "west->east.enabled=true\nwest->east.topics=bills\n")
+    settings = load(path)
+    flow = settings.flow(Flow("east", "west"))
+    assert flow is not None
+    return ClusterEnds(settings, flow, None, None, followed=followed)  # type: ignore[arg-type]

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
 from mirror.control.tick import now_ms
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, PauseWish
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
-from mirror.model.state_values import Standby, claim_record, pause_record, pause_report_record
+from mirror.model.state_values import Standby, claim_record, failover_record, pause_record, pause_report_record
 from mirror.model.verdict import Verdict
 from mirror.recovery import pause as module
-from mirror.recovery.pause import Paused, Resumed, _Waiting
+from mirror.recovery.pause import Paused, Resumed, _Waiting, plan_pause
+from tests.unit.control.builders import flow_settings
+from tests.unit.recovery.world import ENTRY
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
 WISH = PauseWish("mine", "orders", True, "ann", 5)
@@ -248,3 +253,30 @@ def test_the_end_of_a_cut_without_an_engine_and_one_that_was_followed_by_another
     again = look_for_end(tmp_path, *RESUMED, pause_record(replace(CUT, wish="cut again", by="eve")), reported())
     assert (again.verdict, again.is_superseded) == (Verdict.FAIL, True)
     assert "paused by eve" in str(again.problem)
+
+
+@pytest.mark.parametrize(
+    ("topics", "entries", "whose"),
+    [
+        (None, (ENTRY.at(Phase.DONE, 5),), "the failover ours (planned, done since 1970-01-01T00:00:00Z, host:/run)"),
+        (None, (), "a failover of which nothing else is on record"),
+        (".*", (ENTRY.at(Phase.DONE, 5),), None),
+    ],
+    ids=["all", "nothing on record", "by name"],
+)
+def test_the_plan_to_resume_all_topics_names_the_failover_whose_cut_it_ends(
+    topics: str | None, entries: tuple[FailoverEntry, ...], whose: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = PauseWish("cut", None, True, "mirror failover", 5, is_cut=True)
+    monkeypatch.setattr(module, "_log", lambda *_: Log(pause_record(cut), *map(failover_record, entries)))
+    plan = plan_pause(cast(MirrorSettings, None), flow_settings(), topics, is_pause=False)
+    assert (plan.ends_cut or "").startswith(whose or "") is True
+    assert (plan.ends_cut is None) is (whose is None)
+    assert plan.as_json()["ends_cut"] == plan.ends_cut
+    assert (plan.warning is None) is (whose is None)
+
+
+def test_the_end_of_pauses_by_hand_alone_ends_no_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_log", lambda *_: Log(pause_record(replace(WISH, topics=None))))
+    plan = plan_pause(cast(MirrorSettings, None), flow_settings(), None, is_pause=False)
+    assert (plan.ends_cut, plan.warning) == (None, None)

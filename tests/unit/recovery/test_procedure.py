@@ -877,6 +877,18 @@ def test_what_others_have_written_into_a_copy_keeps_a_failback_from_beginning_by
     assert "east.orders-0 from 10 to 11" in refusal
 
 
+def test_where_nobody_knows_whether_others_have_written_since_the_cut_a_failback_is_no_pass_and_goes_on(
+    tmp_path: Path,
+) -> None:
+    world = World()
+    performed(world, tmp_path / "there")
+    world.untold = {ORDERS: (0, 5)}
+    results = performed(world, tmp_path / "home", homeward)
+    (unknown,) = (each for each in results if each.result.verdict is not Verdict.PASS)
+    assert (unknown.name, unknown.result.verdict, world.at_work) == ("left behind", Verdict.UNKNOWN, {EAST})
+    assert "whether others have written orders-0 from 0 to 4 to west before east->west was cut" in unknown.result.detail
+
+
 def test_what_others_write_into_a_copy_while_a_failback_is_under_way_takes_it_back(tmp_path: Path) -> None:
     world = World()
     performed(world, tmp_path / "there")

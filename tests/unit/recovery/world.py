@@ -80,6 +80,7 @@ class World:
     is_copied_back: bool = False
     # What others than the flow have written into the copies of a flow, by its target.
     not_copied_back: dict[str, dict[TopicPartition, tuple[int, int]]] = field(default_factory=dict)
+    untold: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     shows_writes: bool = True
     stubborn: set[str] = field(default_factory=set)
     refuses_logins: set[str] = field(default_factory=set)
@@ -204,6 +205,10 @@ class StandInEnds:
     def not_copied_back(self) -> Mapping[TopicPartition, tuple[int, int]]:
         self.world.call()
         return self.world.not_copied_back.get(self.flow.target, {})
+
+    def untold_since_cut(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        self.world.call()
+        return self.world.untold
 
     def close_topics(self, topics: Collection[OldTopic]) -> None:
         self.world.is_closed = True
