@@ -311,10 +311,13 @@ class ClusterEnds:
                 each: position.downstream if each not in anew and position.downstream <= ends.get(each, 0) else 0
                 for each, position in copies.items()
             }
+            state, begun = self._state(), self._begun_later(back)
+            beside = ended_at_the_cut(channel, state, self._beside(back)).reached
+            before = ended_at_the_cut(channel, state, begun).reached
             return {
                 **self._written_behind(channel, behind, ends),
-                **self._written_beside(channel, back),
-                **self._written_before(channel, back),
+                **self._written_behind(channel, beside, channel.offsets(beside, LATEST, View.WRITTEN)),
+                **self._written_behind(channel, before, {each: begun[each] for each in before}),
             }
 
     def untold_since_cut(self) -> Mapping[TopicPartition, tuple[int, int]]:
@@ -347,17 +350,6 @@ class ClusterEnds:
             return {}
         positions = self._state_of(back.flow).positions
         return {each: at.origin for each, at in positions.items() if not at.complete and back.replicates(each.topic)}
-
-    def _written_beside(self, channel: Channel, back: FlowSettings | None) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Return what was written since the cut to topics of the old names, of which the flow back copies none."""
-        reached = ended_at_the_cut(channel, self._state(), self._beside(back)).reached
-        return self._written_behind(channel, reached, channel.offsets(reached, LATEST, View.WRITTEN))
-
-    def _written_before(self, channel: Channel, back: FlowSettings | None) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Return what was written since the cut, before the flow back began there."""
-        begun = self._begun_later(back)
-        reached = ended_at_the_cut(channel, self._state(), begun).reached
-        return self._written_behind(channel, reached, {each: begun[each] for each in reached})
 
     def _written_behind(
         self, channel: Channel, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]

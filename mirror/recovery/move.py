@@ -565,12 +565,8 @@ def failover_entry_message(entry: FailoverEntry, flow: Flow) -> str:
 
 def with_unsure(steps: Sequence[Step], unsure: Sequence[str]) -> tuple[Step, ...]:
     """Return steps of which the one that names groups says in the plan already which they are, and no note of it."""
-    if not unsure:
-        return tuple(steps)
-    return tuple(
-        replace(each, doing=f"{each.doing}; as things stand: {'; '.join(unsure)}") if each.name == POSITIONS else each
-        for each in steps
-    )
+    found = f"; as things stand: {'; '.join(unsure)}" if unsure else ""
+    return tuple(replace(each, doing=each.doing + found) if each.name == POSITIONS else each for each in steps)
 
 
 def moved_groups(known: Known) -> set[str]:
