@@ -231,7 +231,7 @@ def test_a_produce_answer_of_another_implementation_is_read(parts: dict[TopicPar
                             index=each.partition,
                             error_code=code,
                             base_offset=base,
-                            log_append_time_ms=base + 3,
+                            log_append_time_ms=~base,
                             log_start_offset=0,
                             record_errors=[
                                 data.BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=reason)
@@ -251,7 +251,7 @@ def test_a_produce_answer_of_another_implementation_is_read(parts: dict[TopicPar
     )
     assert wire.produce_throttle_ms(frame) == 56
     answers = list(wire.parse_produce(frame))
-    assert [each.appended_at for each in answers] == [each.base_offset + 3 for each in answers]
+    assert [each.appended_at for each in answers] == [~each.base_offset for each in answers]
     found = {part.partition: (part.error, part.base_offset, part.message) for part in answers}
     assert found == {
         each: (code, base, "; ".join(filter(None, (message, *reasons))))
