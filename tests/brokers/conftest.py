@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, NewCopying, Unique, can_tell
 from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_both_ways import Pair
+from tests.brokers.unresponsive import unresponsive_brokers
 from tests.flows import flow_work
 from tests.leftovers import allow_open_sockets
 from tests.worker_process import forget_all
@@ -28,6 +29,16 @@ from tests.worker_process import forget_all
 def pytest_configure(config: pytest.Config) -> None:
     """Allow for what kafka-python leaves open."""
     allow_open_sockets(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a failure what a shared broker is doing that answers nothing any more."""
+    report = yield
+    lab = getattr(item, "funcargs", {}).get("east_west")
+    if report.failed and lab is not None:
+        report.sections += list(unresponsive_brokers(lab.clusters.values()))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,48 @@
+"""What a broker that accepts connections and answers nothing is doing, for the report of a test that failed by it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+import psutil
+
+from mirror.kafka import wire
+from mirror.lab.brokers import EmbeddedBroker
+from mirror.lab.clusters import LabCluster
+from mirror.waiting import WaitTimeout, wait_until
+
+_ANSWER_SECONDS, _DUMP_SECONDS = 5.0, 5.0
+_DUMP_ENDS_WITH = "JNI global ref"
+_LINES = 400
+
+
+def unresponsive_brokers(clusters: Iterable[LabCluster]) -> Iterator[tuple[str, str]]:
+    """Yield of each running broker that answers nothing its name, and its state and the stacks of its threads."""
+    for cluster in clusters:
+        for broker in cluster.brokers:
+            if isinstance(broker, EmbeddedBroker) and broker.is_alive() and not _answers(broker.address):
+                yield f"{cluster.alias}: {broker.name} answers nothing", _stacks(broker)
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS) as connection:
+        connection.settimeout(_ANSWER_SECONDS)
+        connection.sendall(wire.ping_request(1))
+        return bool(connection.recv(4))
+    return False
+
+
+def _stacks(broker: EmbeddedBroker) -> str:
+    process = broker.process
+    assert process is not None
+    state = psutil.Process(process.pid).status()
+    if state == psutil.STATUS_STOPPED:
+        return f"its process {process.pid} is stopped (SIGSTOP)"
+    psutil.Process(process.pid).send_signal(signal.SIGQUIT)
+    with suppress(WaitTimeout):
+        wait_until(lambda: _DUMP_ENDS_WITH in process.log_tail(_LINES), "the stacks", timeout_seconds=_DUMP_SECONDS)
+    return f"its process {process.pid} is {state}\n{process.log_tail(_LINES)}"
