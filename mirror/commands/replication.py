@@ -25,6 +25,9 @@ from mirror.spark_conf import BadSparkConf, read_spark_conf
 from mirror.tables import MOST_ROWS
 from mirror.terminal import Remark
 
+#: What a row of :attr:`FlowPlan.offsets` has where nothing is to be filled.
+_NO_COST = frozenset({"", "0", "none", "0.0"})
+
 
 def run(
     file: File,
@@ -156,10 +159,6 @@ def _print_plan(plan: FlowPlan, *, show_all: bool) -> None:
         print_table(f"{plan.flow}: {kind}", shown, most=most, unbroken=frozenset({"topic", "detail"}))
     for note in plan.notes:
         out.print(Remark(f"note: {note}", "dim"))
-
-
-#: What a row of :attr:`FlowPlan.offsets` has where nothing is to be filled.
-_NO_COST = frozenset({"", "0", "none", "0.0"})
 
 
 def _for_people(row: Mapping[str, str]) -> dict[str, str]:
