@@ -71,15 +71,19 @@ class Interactive:
         display(Sentences(self.run_message))
         display(HTML(plan_table(self.loaded.runbook, self.run, self.step)))
 
-    def confirm(self, word: str, consequence: str) -> None:
-        """Have the person type a word before the step's point of no return, and record that it is crossed.
+    def confirm(self, word: str, consequence: str, *, is_begun: bool | None = None) -> None:
+        """Have the person type a word before the step's point of no return, and record that it was typed.
+
+        Who has typed it is not asked again, unless the step says that it was not crossed (``is_begun`` is False): it
+        may have been interrupted before, and somebody else goes on.
 
         Raises
         ------
         NotConfirmed
             if anything else is typed, or nothing can be.
         """
-        if _crossed(self.run.journal.read().entries) == self.step.name:
+        is_confirmed = _crossed(self.run.journal.read().entries) == self.step.name
+        if is_confirmed and is_begun is not False:
             return
         if not is_unattended():
             limit = limit_message(ANSWER_SECONDS, NOTHING_DONE)
@@ -91,7 +95,8 @@ class Interactive:
                 raise NotConfirmed(_NO_INPUT) from None
             if (typed or "").strip() != word:
                 raise NotConfirmed(f"{word} was not typed: nothing was done; run the cell again to be asked again")
-        self.run.journal.append(Event.POINT_OF_NO_RETURN, step=self.step.name, facts={"undo": self.step.undo})
+        if not is_confirmed:
+            self.run.journal.append(Event.POINT_OF_NO_RETURN, step=self.step.name, facts={"undo": self.step.undo})
 
     def conclude(self, outcome: Outcome) -> None:
         """Write the outcome of the step; behind the last one end the run and write its report.

@@ -154,13 +154,29 @@ def _sentences(evidence: Evidence, judgement: Judgement) -> tuple[str, ...]:
             f"The account balances: all {_count(failback.acked_records)} acknowledged records are accounted for."
         )
     messages.extend(_rehearsal_sentences(evidence))
-    crossed = [entry for entry in evidence.journal.entries if entry.event is Event.POINT_OF_NO_RETURN]
-    if crossed and judgement.verdict is not Verdict.PASS:
-        messages.append("The point of no return had been crossed.")
-        messages.extend(f"The way back: {entry.facts['undo']}." for entry in crossed[-1:] if "undo" in entry.facts)
+    if judgement.verdict is not Verdict.PASS:
+        messages.extend(_return_sentences(evidence))
     if not messages and judgement.verdict is Verdict.PASS:
         messages.append("Every step met its objectives.")
     return tuple(messages)
+
+
+def _return_sentences(evidence: Evidence) -> list[str]:
+    """Say whether the point of no return of a step that somebody has agreed to was crossed, and what leads back.
+
+    What the run itself has on record is that somebody has agreed; a procedure has its own journal, and an exercise
+    brings its fault about behind that.
+    """
+    agreed = [entry for entry in evidence.journal.entries if entry.event is Event.POINT_OF_NO_RETURN]
+    if not agreed:
+        return []
+    entries = [entry for each in evidence.procedures for entry in each.entries]
+    is_crossed = any(entry.event is Event.POINT_OF_NO_RETURN for entry in entries)
+    is_crossed |= any(entry.event is Event.FAULT_INJECTED for entry in evidence.journal.entries)
+    if is_crossed:
+        back = [f"The way back: {entry.facts['undo']}." for entry in agreed[-1:] if "undo" in entry.facts]
+        return ["The point of no return had been crossed.", *back]
+    return ["The point of no return was not crossed." if entries else "Nothing was begun."]
 
 
 def _rehearsal_sentences(evidence: Evidence) -> list[str]:

@@ -88,7 +88,7 @@ class Loss:
             )
         if self.gaps:
             what += f"; passed by before, and not acknowledged (mirror gaps FILE): {named(self.gaps)}"
-        return f"{what}, as the source tells" if self.bound is None else f"of what is on record, {what}; {self.bound}"
+        return f"{what}, as the source tells" if self.bound is None else f"{self.bound}; of what is on record, {what}"
 
     def rows(self) -> list[dict[str, Json]]:
         """Return a row a partition of what is lacking, for a journal and for ``--json``."""

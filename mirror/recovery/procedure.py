@@ -142,6 +142,11 @@ class Procedure:
         return f" Deleted there before, and made anew: {named(sorted(anew))}." if anew else ""
 
     @property
+    def is_beyond_return(self) -> bool:
+        """Return whether its run has passed the point of no return."""
+        return Progress.of(self.run.directory.journal.read().entries).is_beyond_return
+
+    @property
     def nobody(self) -> str | None:
         """Return what is to be said where groups were asked for and there are none; None: there are."""
         moves, pattern = self.plan.moves, self.run.wanted.groups

@@ -125,8 +125,10 @@ class FlowInUse:
             words=given,
         )
 
-    def confirm(self, consequence: str) -> None:
+    def confirm(self, consequence: str, *, is_begun: bool | None = None) -> None:
         """Have a person type the flow's name before the point of no return; the runner has settled that before.
+
+        ``is_begun``: whether a procedure has passed that already; False: who has agreed before is asked once more.
 
         Raises
         ------
@@ -134,7 +136,7 @@ class FlowInUse:
             if anything else is typed.
         """
         if self.by_hand is not None:
-            self.by_hand.confirm(str(self.chosen.flow), consequence)
+            self.by_hand.confirm(str(self.chosen.flow), consequence, is_begun=is_begun)
 
     def conclude(self, outcome: Outcome) -> None:
         """Write the step's outcome.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import fill
@@ -18,13 +19,14 @@ from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_model import Factual
 from mirror.evidence.seals import seal_files
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.counts import counted
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.failback import FailbackPlan
-from mirror.recovery.failover import Mode
+from mirror.recovery.failover import DETECT, Mode
 from mirror.recovery.migration import facts_of
 from mirror.recovery.move import CUT, GROUPS
-from mirror.recovery.procedure import Procedure, plan_failback, plan_failover, plan_migration
+from mirror.recovery.procedure import Procedure, has_stopped, plan_failback, plan_failover, plan_migration
 from mirror.recovery.run import FAILBACK, FAILOVER, MIGRATION
 from mirror.recovery.step_facts import positions_of, rows_in
 from mirror.recovery.steps import StepResult
@@ -99,12 +101,23 @@ def practise(used: FlowInUse) -> str:
 
 
 def plan(used: FlowInUse) -> Procedure:
-    """Plan the procedure, or the rest of it; nothing is changed."""
-    if used.step == FAIL_BACK:
-        return plan_failback(used.request(FAILBACK))
-    if used.step == MIGRATE:
-        return plan_migration(used.request(MIGRATION))
-    return plan_failover(used.request(FAILOVER), _MODES[used.step])
+    """Plan the procedure, or the rest of it; nothing is changed.
+
+    Raises
+    ------
+    StepNotPassed
+        if a cluster does not answer without which there is no plan.
+    """
+    try:
+        if used.step == FAIL_BACK:
+            return plan_failback(used.request(FAILBACK))
+        if used.step == MIGRATE:
+            return plan_migration(used.request(MIGRATION))
+        return plan_failover(used.request(FAILOVER), _MODES[used.step])
+    except KafkaProblem as problem:
+        reason = f"{problem}; nothing was changed: once that answers, mirror runbook resume {used.run.path} goes on"
+        used.conclude(Outcome(used.step, Verdict.FAIL, {"flow": str(used.chosen.flow)}, ("there is no plan", reason)))
+        raise
 
 
 def known(procedure: Procedure) -> Sentences:
@@ -145,10 +158,27 @@ def carry_out(used: FlowInUse, procedure: Procedure) -> Carried:
         used.conclude(Outcome(used.step, Verdict.FAIL, _facts(procedure), ("nothing was begun", *against)))
     target = procedure.flow.source if procedure.procedure == FAILBACK else procedure.flow.target
     moves = f"The applications move to {target}; what is written there from then on is on {target} only."
-    used.confirm(moves + procedure.deletion)
+    used.confirm(moves + procedure.deletion, is_begun=procedure.is_beyond_return)
     facts = {"procedure": procedure.procedure, "run_directory": procedure.run.directory.path.name}
     used.run.journal.append(Event.ACTION, step=used.step, facts=facts)
-    return Carried(procedure.carry_out(_print_step))
+    try:
+        return Carried(procedure.carry_out(_print_step))
+    except KeyboardInterrupt:
+        print(_interrupted(used, procedure), flush=True)
+        raise
+
+
+def _interrupted(used: FlowInUse, procedure: Procedure) -> str:
+    """Return where a procedure stands that somebody has interrupted, and how it goes on or is taken back."""
+    directory, source = procedure.run.directory.path, procedure.move.flow.source
+    stopped = f" The applications on {source} are stopped, and started nowhere yet." if has_stopped(directory) else ""
+    named = ["--flow", str(procedure.flow), "--run-directory", str(directory)]
+    undo = shlex.join(["mirror", procedure.procedure, str(used.settings.path), *named, "--take-back"])
+    back = "" if procedure.is_beyond_return or procedure.procedure == MIGRATION else f", to undo it: {undo}"
+    return (
+        f"Interrupted. The run stands where it is.{stopped} To go on: run this cell again, or mirror runbook resume "
+        f"{shlex.quote(str(used.run.path))}{back}"
+    )
 
 
 def steps_table(carried: Carried) -> pd.DataFrame:
@@ -171,6 +201,9 @@ def conclude(used: FlowInUse, procedure: Procedure, carried: Carried) -> None:
     messages = [
         f"{each.name}: {each.result.detail}" for each in carried.steps if each.result.verdict is not Verdict.PASS
     ]
+    if any(each.name == DETECT and each.result.verdict is Verdict.FAIL for each in carried.steps):
+        answers = f"while {procedure.flow.source} answers, these runbooks move the applications"
+        messages.append(f"{answers}: planned-failover, or cut-off-failover if the flow cannot be copied any more")
     directory = procedure.run.directory
     if carried.verdict is Verdict.PASS:
         if used.practice is not None:

@@ -139,6 +139,12 @@ def test_the_point_of_no_return_is_crossed_by_a_typed_word(runs: Path, monkeypat
     step.confirm("west", "Every broker is killed.")
     assert asked == []
 
+    # Of a procedure that was interrupted before that, or was never begun, whoever goes on may be somebody else.
+    asked = typing("no", monkeypatch)
+    with pytest.raises(NotConfirmed, match="nothing was done"):
+        step.confirm("west", "Every broker is killed.", is_begun=False)
+    assert len(asked) == 1
+
 
 def test_a_front_end_without_input_is_told_what_to_use(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     passed(runs, "setup", "mirror", "verify")

@@ -19,6 +19,7 @@ from mirror.evidence.journal import Event
 from mirror.evidence.outcome import StepNotPassed
 from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.seals import broken, seals
+from mirror.kafka.problems import ClusterUnreachable
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
 from mirror.recovery import procedure
@@ -173,3 +174,54 @@ def test_practised_on_clusters_the_applications_write_on_the_standby_also_when_t
     moving.practise(used)
     assert seen == [{WEST}, {WEST}]
     assert [each for each in world.done[len(done) :] if not each.startswith("start")] == []
+
+
+def test_a_cluster_that_does_not_answer_yet_is_a_failure_that_changed_nothing(
+    world: World, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that the notebook had crashed."""
+    used = used_for(moving.FAIL_BACK, file)
+
+    def unreachable(_: object) -> None:
+        raise ClusterUnreachable("east", "connecting to e:1", "connection refused")
+
+    monkeypatch.setattr(moving, "plan_failback", unreachable)
+    with pytest.raises(StepNotPassed, match="connection refused; nothing was changed: once that answers"):
+        moving.plan(used)
+    assert outcome(used)["verdict"] == "FAIL"
+
+
+def test_whoever_interrupts_a_procedure_is_told_what_stands_still_and_what_to_do(
+    world: World, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There was a traceback, and no application ran on either cluster."""
+    used = used_for(moving.PLANNED_FAILOVER, file)
+    planned = moving.plan(used)
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(StandInEnds, "verify", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        moving.carry_out(used, planned)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "The applications on east are stopped, and started nowhere yet." in told
+    assert f"mirror runbook resume {used.run.path}" in told
+    assert told.endswith("--take-back")
+
+
+def test_whoever_goes_on_with_what_was_interrupted_is_asked_again_until_there_is_no_return(
+    world: World, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = used_for(moving.PLANNED_FAILOVER, file)
+    asked: list[bool] = []
+    monkeypatch.setattr(FlowInUse, "confirm", lambda _, __, *, is_begun: asked.append(is_begun))
+    taken(used)
+    moving.carry_out(used, moving.plan(used))
+    assert asked == [False, True]
+
+
+def test_a_source_that_still_answers_is_told_with_the_runbooks_for_that(world: World, file: Path) -> None:
+    used = used_for(moving.UNPLANNED_FAILOVER, file)
+    with pytest.raises(StepNotPassed, match="planned-failover, or cut-off-failover"):
+        taken(used)
