@@ -124,12 +124,14 @@ def test_records_of_aborted_transactions_of_the_standby_are_no_copies_of_strande
 
 SILENT = replace(CUT, log_ends={COPY.topic: [10], ORDERS.topic: [None]})
 WHOLE = replace(CUT, log_ends={COPY.topic: [10], ORDERS.topic: [5]})
+LONGER = replace(CUT, log_ends={COPY.topic: [10], ORDERS.topic: [9]})
 
 
 @pytest.mark.parametrize(
     ("cut", "since", "found", "untold"),
     [
         pytest.param(WHOLE, -1, {}, {}, id="on record, and nothing is written since"),
+        pytest.param(LONGER, -1, {ORDERS: (0, 5)}, {}, id="on record, and another log by now"),
         pytest.param(CUT, 0, {ORDERS: (0, 5)}, {}, id="not there at the cut"),
         pytest.param(SILENT, 0, {ORDERS: (0, 5)}, {}, id="a silent leader, and all bears later times"),
         pytest.param(SILENT, 3, {ORDERS: (3, 5)}, {ORDERS: (0, 3)}, id="a silent leader, and some does"),
