@@ -344,6 +344,7 @@ def _not_begun(planned: Procedure) -> str | None:
     return (
         f"{nothing}, since this cannot be moved: {named(planned.refused)}. A cluster that has just come back remembers "
         "the members its groups had until their sessions time out (45 s by default): then try again"
+        + (f"; {planned.without_refused}" if planned.without_refused else "")
     )
 
 

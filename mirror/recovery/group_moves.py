@@ -107,7 +107,11 @@ class MovePlan:
         """What should be moved and cannot be."""
         return (
             *self.untranslated,
-            *(_unmoved(each, each.reason) for each in self.decisions if each.action in _REFUSED),
+            *(
+                _unmoved(each, each.reason)
+                for each in self.decisions
+                if each.action in _REFUSED and not self._is_at_home(each)
+            ),
             *(
                 _unmoved(
                     each,
@@ -127,9 +131,28 @@ class MovePlan:
             *(
                 _unmoved(each, each.reason)
                 for each in self.decisions
-                if each.action in _LEFT or (each.action is GroupAction.SKIP_ABSENT and self._is_gone(each))
+                if each.action in _LEFT
+                or self._is_at_home(each)
+                or (each.action is GroupAction.SKIP_ABSENT and self._is_gone(each))
             ),
         )
+
+    @property
+    def pattern_of_others(self) -> str | None:
+        """The pattern for ``--groups`` that leaves out those that cannot be moved; None: there are no others."""
+        refused = {each.group for each in self.refused}
+        others = sorted({each.group for each in self.positions} - refused)
+        return "|".join(map(re.escape, others)) if refused and others else None
+
+    def _is_at_home(self, decision: GroupDecision) -> bool:
+        """Tell whether a group is at work on the target in a topic of the target's own, and so has not been elsewhere.
+
+        The flow back makes it known on the source, and checkpoints lead from there to where it is. Only where the
+        source is gone: on the way back the originals are what applications return to.
+        """
+        if self.source_problem is None or decision.action is not GroupAction.SKIP_ACTIVE:
+            return False
+        return self.settings.policy.topic_source(decision.partition.topic) != self.settings.flow.source
 
     def _is_gone(self, decision: GroupDecision) -> bool:
         """Tell whether the topic is gone from both clusters: then there is nothing to go on with."""

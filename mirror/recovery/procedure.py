@@ -5,6 +5,7 @@ Planning looks at both clusters and changes nothing; no directory is made before
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
@@ -156,8 +157,17 @@ class Procedure:
 
     @property
     def against(self) -> tuple[str, ...]:
-        """Return why it must not begin; nothing: it may."""
-        return (*filter(None, (self.plan.refusal, self.nobody)), *self.refused)
+        """Return why it must not begin, and for groups what to do; nothing: it may."""
+        return (*filter(None, (self.plan.refusal, self.nobody)), *self.refused, *filter(None, (self.without_refused,)))
+
+    @property
+    def without_refused(self) -> str | None:
+        """Return how the groups are moved that can be; None: all can be, or none."""
+        pattern = self.plan.moves.pattern_of_others if self.plan.moves is not None else None
+        if pattern is None:
+            return None
+        runbook = f"-p {shlex.quote(f'groups={pattern}')}"
+        return f"to move the others alone: --groups {shlex.quote(pattern)} (with a runbook {runbook})"
 
     def carry_out(
         self, on_result: Callable[[StepResult], None] = lambda _: None, *, takes_back: bool = False

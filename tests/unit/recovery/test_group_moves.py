@@ -279,3 +279,31 @@ def test_nothing_is_written_if_the_target_has_changed_since_the_plan(monkeypatch
     assert moves.written == 0
     # A log that has grown changes nothing of what is written.
     assert not group_moves._drift(plan_moves(FLOW, clusters).decisions, plan_moves(FLOW, clusters).decisions)
+
+
+@pytest.mark.parametrize(
+    ("topic", "source_problem", "refused"),
+    [
+        pytest.param("returns", "gone", [], id="the target's own, and the source is gone"),
+        pytest.param("A.orders", "gone", ["audit"], id="a copy"),
+        pytest.param("returns", None, ["audit"], id="the originals, to which applications return"),
+    ],
+)
+def test_a_group_at_work_on_the_target_in_a_topic_of_its_own_keeps_nobody_from_failing_over(
+    topic: str, source_problem: str | None, refused: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flow back makes it known on the source; a failover of everything was refused for it."""
+    active = TopicPartition(topic, 0)
+    target = TargetGroups(
+        Found({"audit": GroupDescription("Stable", 1), "a.b": GroupDescription("Empty", 0)}),
+        Found({"a.b": Found({})}),
+        Found({COPY: 20, active: 20}),
+    )
+    positions = TranslatedPosition("audit", *active, 5, Exact(5)), at(5, Exact(7), "a.b")
+    monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(*positions, source_problem=source_problem))
+    monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: target)
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby([]))
+    plan = plan_moves(FLOW, {"B": ClusterSettings("B", {})})
+    assert [each.group for each in plan.refused] == refused
+    assert [each.group for each in plan.left if "in use" in each.reason] == ([] if refused else ["audit"])
+    assert plan.pattern_of_others == (r"a\.b" if refused else None)
