@@ -466,10 +466,18 @@ def _moves(flow: Flow, entries: Iterable[FailoverEntry], *, is_cut: bool) -> tup
         Phase.UNDER_WAY: "a failover is under way",
         Phase.RETURNING: f"a failback is under way, from {flow.target} back to {flow.source}",
     }
+
+    def going_on(each: FailoverEntry) -> str:
+        if each.phase is Phase.DONE:
+            return ""
+        command = f"mirror {'failback' if each.phase is Phase.RETURNING else 'failover'} FILE --flow '{flow}'"
+        stopped = "; if it has stopped, applications may be stopped too: "
+        return f"{stopped}{command} --run-directory, with that directory, goes on, and with --take-back undoes it"
+
     lines = [
         (
             is_cut or each.phase is Phase.DONE,
-            f"{described[each.phase]} ({each.mode}, {iso_time(each.at_ms)}, {each.where})",
+            f"{described[each.phase]} ({each.mode}, {iso_time(each.at_ms)}, {each.where}){going_on(each)}",
         )
         for each in entries
     ]

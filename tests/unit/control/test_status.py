@@ -395,7 +395,10 @@ def test_a_flow_that_is_copied_although_it_is_failed_over_is_not_in_order(moved:
 
 def test_a_failover_under_way_is_a_note_until_the_flow_is_cut(moved: Moved) -> None:
     begun = replace(DONE, phase=Phase.UNDER_WAY)
-    told = f"a failover is under way ({WHERE})"
+    told = (
+        f"a failover is under way ({WHERE}); if it has stopped, applications may be stopped too: mirror failover FILE "
+        "--flow 'east->west' --run-directory, with that directory, goes on, and with --take-back undoes it"
+    )
     found = moved.look(begun, cut=False)
     assert (found.state, found.reasons, found.notes) == ("RUNNING", (), (told,))
     found = moved.look(begun)
@@ -406,7 +409,9 @@ def test_the_way_home_is_told_beside_the_failover_that_it_undoes(moved: Moved) -
     home = FailoverEntry("home", "failback", Phase.RETURNING, "runs/one/failback on host", 9_000)
     _, second = moved.look(DONE, home).reasons
     assert second == (
-        "a failback is under way, from west back to east (failback, 1970-01-01T00:00:09Z, runs/one/failback on host)"
+        "a failback is under way, from west back to east (failback, 1970-01-01T00:00:09Z, runs/one/failback on host); "
+        "if it has stopped, applications may be stopped too: mirror failback FILE --flow 'east->west' --run-directory, "
+        "with that directory, goes on, and with --take-back undoes it"
     )
 
 
