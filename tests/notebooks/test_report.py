@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -117,6 +118,15 @@ def test_a_crashed_drill_says_where_it_stands(runs: dict[str, RunDirectory]) -> 
     assert crashed.headline == "Failover drill: not proven"
     assert "crashed in cell 9 (Move the groups): WaitTimeout" in crashed.judgement.reasons[0]
     assert "The point of no return had been crossed." in crashed.sentences
+
+
+def test_a_report_with_stranded_records_does_not_say_that_nothing_was_stranded(runs: dict[str, RunDirectory]) -> None:
+    passed = replace(read_evidence(runs["passed"]), findings=())
+    assert passed.totals is not None
+    assert passed.totals.stranded
+    text = Page(render_report(passed)).text
+    assert "stranded, as the account above says" in text
+    assert "nothing that was lost, stranded" not in text
 
 
 def test_what_was_not_measured_is_said_to_be_so(runs: dict[str, RunDirectory]) -> None:
