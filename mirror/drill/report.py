@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mirror.drill.judgement import Judgement, judge
 from mirror.evidence.facts import Json
-from mirror.evidence.journal import Event
+from mirror.evidence.journal import Event, JournalReading
 from mirror.evidence.pages import page_templates
 from mirror.evidence.pictures import picture
 from mirror.evidence.plots import (
@@ -35,6 +35,7 @@ _MINUS = "\N{MINUS SIGN}"
 _MOST_EXAMPLES = 20
 _MOST_PARTITIONS = 24
 _MOST_TAMPERED = 3
+_BEGUN = "begun; nothing is on record of how it ended"
 _AGREED_FACTS = frozenset(
     {"clusters", "versions", "totals", "findings", "rehearsed", "rpo", "rto_chain", "account", "partitions"}
 )
@@ -105,8 +106,36 @@ def render_report(evidence: Evidence) -> str:
         other_cuts=cuts[_MOST_PARTITIONS:],
         examples=evidence.findings[:_MOST_EXAMPLES],
         single_facts=_single_facts,
+        procedures=[(each.path.relative_to(evidence.run.path), _taken(each)) for each in evidence.procedures],
         files=_files(evidence.run),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A step of a procedure as its journal has it: carried out, or taken back, which has no verdict."""
+
+    at_ms: int
+    name: str
+    verdict: Verdict | None = None
+    seconds: float | None = None
+    detail: str = ""
+
+
+def _taken(journal: JournalReading) -> list[Taken]:
+    """Return what came of the steps of a procedure, as its journal goes; one that was cut off has no verdict."""
+    rows: list[Taken] = []
+    for entry in journal.entries:
+        if entry.event is Event.STEP_STARTED:
+            rows.append(Taken(entry.at_ms, str(entry.step), detail=_BEGUN))
+        elif entry.event is Event.STEP_FINISHED:
+            found = Verdict(str(entry.facts["verdict"])), entry.facts.get("seconds"), str(entry.facts.get("detail", ""))
+            if rows and (rows[-1].name, rows[-1].detail) == (entry.step, _BEGUN):
+                rows.pop()
+            rows.append(Taken(entry.at_ms, str(entry.step), *found))
+        elif entry.event is Event.STEP_UNDONE:
+            rows.append(Taken(entry.at_ms, str(entry.step), detail="taken back"))
+    return rows
 
 
 def summarise(evidence: Evidence) -> Summary:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mirror.drill.report import render_report, summarise, write_report
-from mirror.evidence.journal import Event
+from mirror.evidence.journal import Event, Journal
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.pictures import PALETTE, RunFigure, svg
 from mirror.evidence.plots import lag_plot, rto_chain_plot, timeline_marks, timeline_plot
@@ -127,6 +128,23 @@ def test_a_report_with_stranded_records_does_not_say_that_nothing_was_stranded(r
     text = Page(render_report(passed)).text
     assert "stranded, as the account above says" in text
     assert "nothing that was lost, stranded" not in text
+
+
+def test_a_report_tells_what_the_procedure_did_and_what_it_had_begun_when_it_was_interrupted(
+    runs: dict[str, RunDirectory], tmp_path: Path
+) -> None:
+    """What is known of the loss, the groups and the cut stood in its journal alone."""
+    run = RunDirectory(shutil.copytree(runs["until_verified"].path, tmp_path / "run"))
+    (run.path / "failover").mkdir()
+    journal = Journal(run.path / "failover" / "journal.jsonl")
+    journal.append(Event.STEP_STARTED, step="stop")
+    passed = {"verdict": "PASS", "seconds": 2.5, "detail": "the applications on east are stopped"}
+    journal.append(Event.STEP_FINISHED, step="stop", facts=passed)
+    journal.append(Event.STEP_STARTED, step="drain")
+    text = Page(render_report(read_evidence(run))).text
+    assert "What the procedure did: failover" in text
+    assert "the applications on east are stopped" in text
+    assert "begun; nothing is on record of how it ended" in text
 
 
 def test_what_was_not_measured_is_said_to_be_so(runs: dict[str, RunDirectory]) -> None:
