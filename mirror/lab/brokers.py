@@ -31,8 +31,9 @@ from mirror.lab.readiness import wait_for_broker
 from mirror.lab.runtime import KafkaRuntime
 from mirror.model.progress import Watch, nobody
 
-#: Enough for 450,000 records/s of 1 KB; five clusters then take about 1.8 GB.
-HEAP_MEGABYTES = 384
+#: Enough for 450,000 records/s of 1 KB; five clusters then take about 1.8 GB, for a heap grows only when it must. With
+#: 384 a broker that had served a hundred tests with their topics collected garbage alone, or ended (OutOfMemoryError).
+HEAP_MEGABYTES = 1024
 READY_SECONDS = 300.0
 STOP_SECONDS = 60.0
 _VOTERS_OF_A_QUORUM = 3

@@ -26,3 +26,7 @@ def test_a_broker_that_answers_nothing_is_named_with_what_it_does(
     monkeypatch.setattr(unresponsive, "_answers", lambda _: False)
     ((_, waiting),) = unresponsive_brokers([mortal])
     assert "data-plane-kafka-request-handler-0" in waiting
+    broker.process.kill()
+    ((name, ended),) = unresponsive_brokers([mortal])
+    assert "has ended" in name
+    assert ended.startswith("return code -9")

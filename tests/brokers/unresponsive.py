@@ -16,14 +16,19 @@ from mirror.waiting import WaitTimeout, wait_until
 
 _ANSWER_SECONDS, _DUMP_SECONDS = 5.0, 5.0
 _DUMP_ENDS_WITH = "JNI global ref"
-_LINES = 400
+_LINES, _LINES_OF_AN_END = 400, 20
 
 
 def unresponsive_brokers(clusters: Iterable[LabCluster]) -> Iterator[tuple[str, str]]:
-    """Yield of each running broker that answers nothing its name, and its state and the stacks of its threads."""
+    """Yield of each broker that answers nothing its name, and what it said last, or the stacks of its threads."""
     for cluster in clusters:
         for broker in cluster.brokers:
-            if isinstance(broker, EmbeddedBroker) and broker.is_alive() and not _answers(broker.address):
+            if not isinstance(broker, EmbeddedBroker) or (process := broker.process) is None:
+                continue
+            if not process.is_alive():
+                last = process.log_tail(_LINES_OF_AN_END)
+                yield f"{cluster.alias}: {broker.name} has ended", f"return code {process.return_code()}\n{last}"
+            elif not _answers(broker.address):
                 yield f"{cluster.alias}: {broker.name} answers nothing", _stacks(broker)
 
 
