@@ -20,6 +20,7 @@ from typing import TypeAlias
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import AccessDenied, ClusterError, ClusterUnreachable
+from mirror.recovery.step_facts import by_reason
 from mirror.waiting import WaitTimeout, wait_until
 
 PROBES = 3
@@ -236,19 +237,12 @@ def refused_words(alias: str, refused: Mapping[str, str]) -> str | None:
     """
     if not refused:
         return None
-    reasons = "; ".join(f"{', '.join(at)}: {why}" for why, at in _by_reason(refused).items())
+    reasons = "; ".join(by_reason(refused))
     return (
         f"{alias} {REFUSES_LOGIN} of the file ({reasons}): that is no outage, and applications may still write there. "
         f"Correct the login of {alias} in the file (security.protocol, sasl.*, ssl.keystore.*), or have {alias} let it "
         "in, and try again"
     )
-
-
-def _by_reason(refused: Mapping[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for address, why in refused.items():
-        found.setdefault(why, []).append(address)
-    return found
 
 
 def probe_each(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from mirror.evidence.facts import Json
 from mirror.model.counts import first_of
 from mirror.model.partition import TopicPartition
+
+Subject = TypeVar("Subject", TopicPartition, str)
 
 _NAMED = 5
 
@@ -74,12 +77,12 @@ def named(names: Sequence[str]) -> str:
     return "; ".join(names[:_NAMED]) + more
 
 
-def by_reason(reasons: Mapping[TopicPartition, str]) -> list[str]:
-    """Return, for people, each reason once, behind the partitions that it is of."""
+def by_reason(reasons: Mapping[Subject, str]) -> list[str]:
+    """Return, for people, each reason once, behind the partitions, or addresses, that it is of."""
     subjects: dict[str, list[str]] = {}
     for each, why in sorted(reasons.items()):
         subjects.setdefault(why, []).append(str(each))
-    return [f"{first_of(partitions, _NAMED)}: {why}" for why, partitions in subjects.items()]
+    return [f"{first_of(names, _NAMED)}: {why}" for why, names in subjects.items()]
 
 
 def stretches_named(stretches: Mapping[TopicPartition, tuple[int, int]]) -> list[str]:
