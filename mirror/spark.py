@@ -42,6 +42,7 @@ from mirror import cache, executor_archive
 from mirror.no_spark import SparkDidNotStart
 from mirror.spark_conf import is_local, is_secret
 from mirror.spark_folder import SparkFolder
+from mirror.waiting import WaitTimeout, wait_until
 
 _SETTINGS: dict[str, str] = {
     "spark.ui.enabled": "false",
@@ -235,11 +236,19 @@ def _launched(conf: SparkConf, streams: Mapping[str, Any]) -> JavaGateway:
         return launch_gateway(conf, popen_kwargs=dict(streams))
     except BaseException:
         for child in psutil.Process().children():
-            with suppress(psutil.Error):
-                if child.pid not in before and any("spark" in part for part in child.cmdline()):
+            with suppress(psutil.Error, WaitTimeout):
+                if child.pid not in before and any("spark" in part for part in _command(child)):
                     child.kill()
                     child.wait()
         raise
+
+
+def _command(child: psutil.Process) -> list[str]:
+    """Return a child's command line: its parent's between fork and exec, and none within an exec, are waited out."""
+    own = psutil.Process().cmdline()
+    return wait_until(
+        child.cmdline, "a child's own command", timeout_seconds=5, until=lambda parts: bool(parts) and parts != own
+    )
 
 
 def _socket_settings(folder: SparkFolder) -> dict[str, str]:
