@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "executor_archive": set(),
     "spark_conf": {"model", "config"},
     "spark_folder": set(),
-    "spark": {"cache", "no_spark", "executor_archive", "spark_conf", "spark_folder"},
+    "spark": {"cache", "no_spark", "executor_archive", "spark_conf", "spark_folder", "waiting"},
     "model": set(),
     "parts": {"model"},
     "display": {"waiting", "terminal", "escaping"},
