@@ -10,6 +10,7 @@ from mirror.control.flow_tick import FlowTick
 from mirror.control.tick import Clock, TickReport, now_ms
 from mirror.kafka import old_topics
 from mirror.kafka.answers import Found, ItemResult
+from mirror.kafka.brokers import brokers_without
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, ConfigEntry, NewTopic, Topic
 from mirror.model.counts import counted
@@ -189,20 +190,30 @@ def plan_internal_topics(source: ClusterTopics, target: ClusterTopics, settings:
 def create_state_topic(target: Cluster, settings: FlowSettings) -> tuple[bool, tuple[str, ...]]:
     """Create the flow's side topics on the target as far as they are missing; the source may be away.
 
+    Nothing is written to a state topic before every broker that answers knows it. A flow in the other direction that
+    asks a broker which has not heard of it takes what is copied for written by others, and copies it back.
+
     Returns
     -------
     whether the state topic is there, with a leader that knows it; what went wrong
     """
     wanted = _side_topics(settings)[1]
     present = target.topics([topic.name for topic in wanted])
-    name = state_topic(settings.flow.source)
-    if name in present:
-        # It may be a moment old: the control thread creates it too.
-        leaderless = target.offsets([TopicPartition(name, 0)], "latest").problems
-        return not leaderless, tuple(f"{each} on {target.alias}: {why}" for each, why in leaderless.items())
-    on_target = ClusterTopics(target.alias, present, Found(), len(target.broker_ids()))
-    _, problems = _apply(_plan_internal(wanted, on_target), target)
-    return name in target.topics([name]), problems
+    address = TopicPartition(state_topic(settings.flow.source), 0)
+    problems: tuple[str, ...] = ()
+    if address.topic not in present:
+        on_target = ClusterTopics(target.alias, present, Found(), len(target.broker_ids()))
+        _, problems = _apply(_plan_internal(wanted, on_target), target)
+        if address.topic not in target.topics([address.topic]):
+            return False, problems
+    # It may be a moment old, also where it was there: the control thread creates it too.
+    ends = target.offsets([address], "latest")
+    if ends.problems:
+        return False, (*problems, *(f"{each} on {target.alias}: {why}" for each, why in ends.problems.items()))
+    if ends[address] == 0 and (lacking := brokers_without(target, address.topic)):
+        numbers = ", ".join(map(str, lacking))
+        return False, (*problems, f"{address.topic} on {target.alias}: not known yet to broker {numbers}")
+    return True, problems
 
 
 def lacking_brokers(cluster: Cluster, settings: FlowSettings) -> dict[str, str]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from kafka.protocol.admin import DescribeConfigsRequest, ListTransactionsRequest
-from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from mirror.kafka import topic_ids
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigEntry, config_entries
+from mirror.kafka.metadata import metadata_request
 from mirror.kafka.problems import ClusterError
 
 #: Requests by which clients take part in groups of the newer kinds, and by which transactions are listed.
@@ -105,16 +107,31 @@ def known_topic_ids(cluster: Cluster, names: Collection[str]) -> dict[str, froze
     ClusterError
         if one of them does not answer.
     """
-    request = MetadataRequest(
-        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
-    )
     known: dict[str, set[str]] = {name: set() for name in names}
     for broker in cluster.broker_ids():
-        described = {each.name: each for each in cluster.send(request, broker).topics}
-        for name, ids in known.items():
-            topic = described.get(name)
-            ids.add(topic_ids.spell(topic.topic_id) if topic is not None and not topic.error_code else "")
+        for name, topic_id in _topic_ids(cluster, broker, names).items():
+            known[name].add(topic_id)
     return {name: frozenset(ids) for name, ids in known.items()}
+
+
+def brokers_without(cluster: Cluster, topic: str) -> tuple[int, ...]:
+    """Return the ids of the brokers that say that they do not know a topic; one that does not answer says nothing."""
+    lacking = []
+    for broker in cluster.broker_ids():
+        with suppress(ClusterError):
+            if not _topic_ids(cluster, broker, [topic])[topic]:
+                lacking.append(broker)
+    return tuple(lacking)
+
+
+def _topic_ids(cluster: Cluster, broker: int, names: Collection[str]) -> dict[str, str]:
+    """Return the id of each topic as one broker knows it, empty if it does not."""
+    described = {each.name: each for each in cluster.send(metadata_request(names), broker).topics}
+    found = {name: described.get(name) for name in names}
+    return {
+        name: topic_ids.spell(topic.topic_id) if topic is not None and not topic.error_code else ""
+        for name, topic in found.items()
+    }
 
 
 def values_of(configs: Mapping[int, Sequence[ConfigEntry]]) -> dict[str, frozenset[str]]:

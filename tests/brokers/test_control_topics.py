@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
+from kafka.protocol.metadata import MetadataRequest
 
+from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings, FlowSettings
-from mirror.control.topics import TopicConfigsTick, TopicsTick
+from mirror.control.topics import TopicConfigsTick, TopicsTick, create_state_topic
+from mirror.kafka import codes
+from mirror.kafka.brokers import brokers_without
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, NewTopic
+from mirror.kafka.log import LogWriter
+from mirror.lab.clusters import LabCluster
+from mirror.model.flow import Flow
+from mirror.model.state_record import state_topic
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS
 from tests.unit.config.files import flows_of
@@ -165,6 +176,41 @@ def test_a_replication_factor_the_target_cannot_give_is_a_problem_that_names_the
     report = TopicsTick(east, west, flow(f"topics = {name}", "east->west.replication.factor = 3")).tick()
     assert any("set replication.factor=1" in problem and name in problem for problem in report.problems)
     assert f"east.{name}" not in west.topics()
+
+
+def test_nothing_is_written_to_a_new_state_topic_before_every_broker_that_answers_knows_it(
+    trio: LabCluster, unique: Unique, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flow back that asked one that did not know it took mirrored records for others', and copied them back."""
+    source = unique("source")
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        f"clusters = {source}, trio\n{source}.bootstrap.servers = localhost:1\n"
+        f"trio.bootstrap.servers = {trio.bootstrap_servers}\n{source}->trio.enabled = true\n{FACTORS}"
+    )
+    settings = load(file)
+    flow = settings.flow(Flow(source, "trio"))
+    assert flow is not None
+    topic, send, lagging = state_topic(source), Cluster.send, {2}
+
+    def told(self: Cluster, request: Any, node_id: int | None = None) -> Any:
+        answer = send(self, request, node_id)
+        if node_id in lagging and isinstance(request, MetadataRequest):
+            for each in answer.topics:
+                each.error_code = codes.UNKNOWN_TOPIC
+        return answer
+
+    monkeypatch.setattr(Cluster, "send", told)
+    with Cluster.connect(settings.clusters["trio"]) as target:
+        assert brokers_without(target, topic) == target.broker_ids()
+        is_there, problems = create_state_topic(target, flow)
+        assert not is_there
+        assert any(each.startswith(f"{topic} on trio: not known yet to broker") for each in problems)
+        wait_until(lambda: brokers_without(target, topic), "all others", timeout_seconds=60, until=(2,).__eq__)
+        with closing(LogWriter(flow.target_producer, alias="trio")) as writer:
+            writer.append(topic, 0, [(b"key", b"value", (), 0)])
+        # What is in use is known to whoever is asked, or was written by an engine that has looked.
+        assert create_state_topic(target, flow) == (True, ())
 
 
 def own_settings(cluster: Cluster, topic: str) -> dict[str, str | None]:
