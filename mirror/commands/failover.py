@@ -30,7 +30,7 @@ from mirror.recovery.applications import Applications, Commands, Nobody, Person
 from mirror.recovery.failback import FailbackPlan, stranded_rows
 from mirror.recovery.failover import DETECT, FailoverPlan, Mode
 from mirror.recovery.making_anew import MAKE_ANEW
-from mirror.recovery.move import COLUMNS, CUT, GROUPS
+from mirror.recovery.move import CUT, GROUPS
 from mirror.recovery.probing import REFUSES_LOGIN
 from mirror.recovery.procedure import (
     Procedure,
@@ -41,7 +41,7 @@ from mirror.recovery.procedure import (
     plan_failover,
 )
 from mirror.recovery.run import FAILBACK, FAILOVER
-from mirror.recovery.step_facts import named, position_rows, positions_of
+from mirror.recovery.step_facts import named, position_rows, positions_of, rows_in
 from mirror.recovery.steps import BEYOND_RETURN, Result, StepResult
 from mirror.tables import print_rows
 from mirror.terminal import Remark
@@ -235,8 +235,7 @@ class _Session:
         elif not self.asked.dry_run:
             out = self.terminal.out
             if rows and refusal is None:
-                # What was kept in the journal has its keys in the order of the alphabet.
-                print_rows(out, "Groups", [{name: each[name] for name in COLUMNS if name in each} for each in rows])
+                print_rows(out, "Groups", rows)
             out.print(Text.assemble("verdict ", (verdict.value, VERDICT_STYLES[verdict])))
             if is_there:
                 out.print(f"What happened is in {self.run_directory}", markup=False, soft_wrap=True)
@@ -332,8 +331,7 @@ def _perform(session: _Session) -> int:
             session.terminal.err.print(message + session.again, markup=False, soft_wrap=True)
         raise
     facts = {each.name: each.result.facts for each in carried}
-    rows = facts.get(GROUPS, {}).get("rows")
-    return session.concluded(carried, rows if isinstance(rows, list) else [], positions_of(facts.get(CUT, {})))
+    return session.concluded(carried, rows_in(facts.get(GROUPS, {})), positions_of(facts.get(CUT, {})))
 
 
 def _not_begun(planned: Procedure) -> str | None:

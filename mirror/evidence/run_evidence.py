@@ -192,8 +192,12 @@ def read_evidence(run: RunDirectory, *, checked: Callable[[str], bool] = lambda 
         broken=wrong,
         is_over=is_finished(run.seal, journal)
         or not any(entry.event is Event.RUN_STARTED for entry in journal.entries),
-        procedures=tuple(map(read_journal, run.procedures)),
+        procedures=tuple(sorted(map(read_journal, run.procedures), key=_began_at_ms)),
     )
+
+
+def _began_at_ms(journal: JournalReading) -> int:
+    return journal.entries[0].at_ms if journal.entries else 0
 
 
 class _Parts:

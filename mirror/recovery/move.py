@@ -25,6 +25,7 @@ from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
 from mirror.recovery.seen_at_work import checked_reads, checked_write
 from mirror.recovery.step_facts import (
+    COLUMNS,
     by_reason,
     mappings_of,
     named,
@@ -36,9 +37,6 @@ from mirror.recovery.step_facts import (
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, passing, when_passed
 from mirror.recovery.unsure_groups import read_on, unsure
 from mirror.waiting import Counted, WaitTimeout, wait_until
-
-#: Of a table of groups' positions, for people.
-COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 FENCE, DRAIN, CUT, VERIFY, GROUPS = "fence", "drain", "cut", "verify", "groups"
 POSITIONS, LAST_LOOK = "positions", "last look"

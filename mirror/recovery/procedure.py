@@ -33,10 +33,10 @@ from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.making_anew import copied_anew
 from mirror.recovery.migration import Migration, Word, groups_to_move, kept_groups
-from mirror.recovery.move import COLUMNS, START, Move, Times
+from mirror.recovery.move import START, Move, Times
 from mirror.recovery.quiet_source import STOP
 from mirror.recovery.run import FAILBACK, FAILOVER, MIGRATION, Run, Wanted, is_fencing, read_run
-from mirror.recovery.step_facts import named
+from mirror.recovery.step_facts import COLUMNS, named
 from mirror.recovery.steps import Progress, Step, StepResult, StepsUnderWay, take_back
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ from mirror.model.partition import TopicPartition
 Subject = TypeVar("Subject", TopicPartition, str)
 
 _NAMED = 5
+#: Of a table of groups' positions, for people.
+COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 
 def rows_of(positions: Mapping[TopicPartition, int]) -> list[dict[str, Json]]:
@@ -41,8 +43,11 @@ def positions_in(facts: Mapping[str, Json]) -> Mapping[TopicPartition, int]:
 
 
 def rows_in(facts: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
-    """Return a row for each position of a group, by what the step that moves them has found."""
-    return mappings_of(facts.get("rows"))
+    """Return a row for each position of a group, by what the step that moves them has found.
+
+    In the order of `COLUMNS`: a journal has them in the order of the alphabet.
+    """
+    return [{name: row[name] for name in COLUMNS if name in row} for row in mappings_of(facts.get("rows"))]
 
 
 def placed_in(facts: Mapping[str, Json]) -> dict[str, dict[TopicPartition, int]]:

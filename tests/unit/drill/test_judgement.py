@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from mirror.drill.judgement import judge
 from mirror.evidence.facts import Facts, Json, plain_object
-from mirror.evidence.journal import Event
+from mirror.evidence.journal import Event, Journal
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.run_evidence import read_evidence
@@ -188,6 +189,16 @@ def test_a_touched_journal_of_the_procedure_is_never_pass(run: RunDirectory) -> 
     judgement = judge(read_evidence(run))
     assert judgement.verdict is Verdict.UNKNOWN
     assert "the journal of the procedure in failover does not hold: journal.jsonl line 1" in judgement.reasons[0]
+
+
+def test_what_the_procedure_did_first_stands_first(run: RunDirectory) -> None:
+    """By their names a failback stands before the failover in whose directory it is kept."""
+    (failover,) = run.procedures
+    home = failover.parent / "failback" / "journal.jsonl"
+    home.parent.mkdir()
+    Journal(home, now=lambda: datetime.now(UTC) + timedelta(days=1)).append(Event.RUN_STARTED)
+    assert run.procedures == (home, failover)
+    assert [each.path for each in read_evidence(run).procedures] == [failover, home]
 
 
 def test_a_run_whose_journal_has_no_end_is_not_a_pass(tmp_path: Path) -> None:

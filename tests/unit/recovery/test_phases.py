@@ -112,6 +112,8 @@ def test_what_was_done_is_told_by_the_journal_of_the_run(tmp_path: Path) -> None
     done = JournalFacts.of(path, THERE.flow)
     assert dict(done.cut_positions) == {ORDERS: 10}
     assert [each["group"] for each in done.group_rows] == ["audit"]
+    # A person reads whose position it is first; the journal has its keys in the order of the alphabet.
+    assert list(done.group_rows[0]) == ["group", "topic", "partition", "upstream", "before", "after", "exact"]
     assert done.has(Event.FAULT_DETECTED)
     began = done.entries[0].at_ms
     assert dict(done.instants(began, ["audit"]).groups_reading_at_ms) == {"audit": 102}
