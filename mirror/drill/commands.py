@@ -239,7 +239,7 @@ def _show_plan(console: Console, loaded: LoadedRunbook, given: dict[str, Paramet
 def _parameter_table(runbook: Runbook, values: dict[str, ParameterValue]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("parameter", "value" if values else "default", "unit", "meaning"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for parameter in runbook.parameters:
         value = values.get(parameter.name, parameter.default)
         table.add_row(parameter.name, str(value), parameter.unit, parameter.help)
@@ -262,7 +262,7 @@ def _step_table(runbook: Runbook) -> Table:
 def _resumption_table(resumption: Resumption) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("step", "title", "decision", "because"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for item in resumption.planned:
         table.add_row(item.step.name, item.step.title, item.decision.value, item.reason)
     return table

@@ -129,7 +129,10 @@ class OpenNotebook:
         tab = self.page.locator(f".lm-DockPanel-tabBar .lm-TabBar-tab.lm-mod-current:has-text('{self.name}')")
         expect(tab).to_be_visible(timeout=_CLICK_MS)
         expect(self.panel.locator(".jp-CodeCell").first).to_be_visible(timeout=_CLICK_MS)
-        expect(self.page.locator("#jp-main-statusbar")).to_contain_text("(ipykernel) | Idle", timeout=_CLICK_MS)
+        # Its own toolbar: the status bar may still be about the notebook that was in front before.
+        expect(self.panel.locator(".jp-Toolbar-kernelName")).to_contain_text("(ipykernel)", timeout=_CLICK_MS)
+        idle = self.panel.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']")
+        expect(idle.first).to_be_attached(timeout=_CLICK_MS)
 
     def select(self, holding: str) -> None:
         """Click beside the cell that holds a text: it is selected, and not edited."""
@@ -142,10 +145,14 @@ class OpenNotebook:
         self.panel.locator("[data-command='notebook:run-cell-and-select-next']").first.click(timeout=_CLICK_MS)
 
     def run_all_by_keys(self) -> None:
-        """Go from the first cell to the last with Shift and Enter."""
-        cells = self.panel.locator(".jp-Notebook > * .jp-Cell, .jp-Notebook > .jp-Cell")
-        self.page.keyboard.press("Escape")
-        for _ in range(cells.count()):
+        """Go from the first cell to the last with Shift and Enter.
+
+        A notebook that has just been opened may not have the keyboard yet; keys before the cell is there are lost.
+        """
+        cells = self.panel.locator(".jp-Notebook .jp-Cell")
+        cells.first.locator(".jp-InputPrompt, .jp-MarkdownOutput").first.click(timeout=_CLICK_MS)
+        for place in range(cells.count()):
+            expect(cells.nth(place)).to_have_class(re.compile("jp-mod-selected"), timeout=_CLICK_MS)
             self.page.keyboard.press("Shift+Enter")
 
     def run_from_the_menu(self, item: str) -> None:

@@ -54,6 +54,8 @@ def test_a_dry_run_with_right_parameters_shows_the_plan_and_proves_nothing(tmp_p
     status, said = tried(tmp_path, f"properties_file={file}", dry=True)
     assert status == 0
     assert "in order" in said
+    # The path of the file is folded at 80 columns, not cut off.
+    assert "…" not in said
 
 
 def given(**values: object) -> dict[str, object]:
