@@ -155,6 +155,11 @@ class FlowLog:
         """Return of which source partition a partition on the target is the copy."""
         return self._sources.get(copy)
 
+    @property
+    def copies(self) -> frozenset[str]:
+        """The topics on the target that the flow has copied to."""
+        return frozenset(copy.topic for copy in self._sources if copy.topic)
+
     def placement(self, group: str, partition: TopicPartition) -> Placement | None:
         """Return where the flow has put a group on a partition of the target that is still the same one."""
         found = self.state.placements.get((group, partition))

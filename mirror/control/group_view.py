@@ -33,6 +33,7 @@ from mirror.model.checkpoint import Checkpoint
 from mirror.model.group_pattern import no_group
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
 from mirror.model.state_record import state_topic
 from mirror.model.state_values import RunReport
 from mirror.model.translation import Bounded, Exact, NotMirrored, Translation, describe
@@ -126,6 +127,10 @@ class GroupView:
         groups that match whose state no checkpoint holds, and their kind; none if the source was not asked.
     left_out
         groups that match and that the flow leaves out, with its topics that they read; none where nobody asked.
+    placed
+        where the flow has put groups on the target, by group and partition there.
+    copies
+        the topics there that the flow has copied to, as far as it has on record; none where only Java has copied.
     """
 
     positions: tuple[TranslatedPosition, ...]
@@ -136,6 +141,8 @@ class GroupView:
     report: RunReport | None = None
     unmirrored: Mapping[str, str] = field(default_factory=dict)
     left_out: Found[str, tuple[str, ...]] = field(default_factory=Found)
+    placed: Mapping[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
+    copies: frozenset[str] = frozenset()
 
     @property
     def report_age_seconds(self) -> float | None:
@@ -226,6 +233,8 @@ def view_groups(
         log.state.run,
         unmirrored,
         left_out_groups(others, settings, lambda topic: _is_copied(topic, settings, back)),
+        {(each.group, each.partition): each for each in log.placements()},
+        log.copies,
     )
 
 
@@ -249,9 +258,19 @@ def _from_source(
             passing = {each.group for each in listed}
             others = [each for each in asked if with_others and each not in passing and not is_of_tools(each)]
             read = source.positions_of_groups([each for each in asked if each in passing])
-            return read, listed, source.positions_of_groups(others) if others else Found(), None
+            return read, listed, _positions_of_others(others, source), None
     except ClusterError as problem:
         return Found(), [], Found(), str(problem)
+
+
+def _positions_of_others(groups: Sequence[str], source: Cluster) -> GroupPositions:
+    """Return the positions of groups that are not moved: that they are not told says nothing of those that are."""
+    if not groups:
+        return Found()
+    try:
+        return source.positions_of_groups(groups)
+    except ClusterError as problem:
+        return Found({}, dict.fromkeys(groups, str(problem)))
 
 
 def _committed(

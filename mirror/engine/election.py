@@ -109,6 +109,7 @@ class Election:
         self._topic = topic or state_topic(flow.source)
         # Claims are written outside of transactions, and must be seen although one is open before them.
         self._tail = LogTail(consumer, self._topic, alias=flow.target, committed=False)
+        self._topic_id = ""
         self._writer = LogWriter(producer, alias=flow.target)
         self._state = FlowState()
         self._silence = Silence()
@@ -192,6 +193,10 @@ class Election:
         self._tail.loss = None
         if self._tail.has_begun_anew:
             self._state = FlowState()
+        if self._tail.topic_id != self._topic_id:
+            # Terms begin anew in one that was created anew: who led in the former leads no more.
+            self._state = replace(self._state, claim=None, _written_in={}) if self._topic_id else self._state
+            self._topic_id = self._tail.topic_id
         for record in records:
             if record.key is not None and record.key.startswith(_KEYS):
                 self._state.apply(record.key, record.value)

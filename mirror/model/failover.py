@@ -80,7 +80,10 @@ def not_understood(keys: Iterable[bytes]) -> tuple[FailoverEntry, ...]:
     Whatever they do, no other run may begin beside them.
     """
     names = [json.loads(key) for key in sorted(keys)]
-    return tuple(FailoverEntry(str(run), NOT_UNDERSTOOD, Phase.UNDER_WAY, "", 0) for _, run in names)
+    return tuple(
+        FailoverEntry(" ".join(map(str, run)) or "without a name", NOT_UNDERSTOOD, Phase.UNDER_WAY, "", 0)
+        for _, *run in names
+    )
 
 
 def in_the_way(

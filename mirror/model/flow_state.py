@@ -26,6 +26,7 @@ from mirror.model.gap import Acknowledgement, Gap, GapKey, GapKind
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.leadership import Claim, newest
 from mirror.model.mm2_trace import Pair
+from mirror.model.not_understood import NotUnderstood
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, SparseOffsetMap, runs_before
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import CUT, PauseReport, Pauses, PauseWish
@@ -71,29 +72,8 @@ class DeadChunks:
     chunks: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NotUnderstood:
-    """A record of the state topic that this version does not understand, and leaves as it is.
-
-    Attributes
-    ----------
-    kind
-        what kind of record its key says that it is.
-    problem
-        why it is not understood.
-    source
-        the partition that must not be copied without it, if any.
-    """
-
-    kind: str
-    problem: str
-    source: TopicPartition | None = None
-
-
 # The version of each kind of record that this version of the program reads and writes, if it is not 1.
 _VERSIONS: dict[str, int] = {}
-# Of a partition of which such a record is not understood it is not known what is copied, and where to.
-_VITAL = frozenset({"position", "runs", "sketch", "gap"})
 # Of these what was understood before still holds.
 _KEPT = frozenset({"claim", "producer", "transactional_id", "writer"})
 
@@ -167,14 +147,15 @@ class FlowState:
         terms.
 
         Nor does one of a task behind one of a task of a later ``epoch`` in that term: who is cut off from its engine,
-        or was stopped, goes on for a while.
+        or was stopped, goes on for a while. Nor one of a later term than the leader's: its claim would stand before
+        it, so it comes from an engine that led in a topic of this name that was deleted.
 
         Returns
         -------
         whether it counts
         """
         if key is not None and key.startswith(OF_THE_LEADER):
-            is_late = term is not None and self.claim is not None and term < self.claim.term
+            is_late = term is not None and self._is_of_another_term(term)
             if term is not None and epoch is not None:
                 is_late |= (term, epoch) < self._written_in.get(key, (term, epoch))
             # The first position of a partition stands there before its first record does, which may have come too; so
@@ -204,8 +185,15 @@ class FlowState:
                 self._apply(names, content, value)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
             if value is not None:
-                self.not_understood[key or b""] = _not_understood(names, f"{type(problem).__name__}: {problem}")
+                self.not_understood[key or b""] = NotUnderstood.of(names, f"{type(problem).__name__}: {problem}")
         return True
+
+    def _is_of_another_term(self, term: int) -> bool:
+        claim = self.claim
+        if claim is None or term == claim.term:
+            return False
+        # Behind a claim of a later version, which is not understood, terms go on.
+        return term < claim.term or not any(each.kind == "claim" for each in self.not_understood.values())
 
     def _note_late(self, key: bytes, value: bytes | None) -> None:
         """Remember how far an engine had copied that did not lead any more: MirrorMaker's position may say so too."""
@@ -307,7 +295,7 @@ class FlowState:
                 gap = Gap(**_known(Gap, content) | found)
                 gap = replace(gap, is_repeated=gap.is_repeated or gap.record()[0] in self.overwritten)
                 self.gaps[gap.key] = gap
-                if not gap.passed:
+                if not (gap.passed or gap.is_repeated):
                     # Found after it, at the same offset and by a clock that stepped back at the same time.
                     self.acknowledgements.pop(gap.key, None)
             case ["acknowledged", topic, partition, start, found_at_ms]:
@@ -585,15 +573,6 @@ def _known(kind: type, content: dict[str, Any]) -> dict[str, Any]:
     if kind is Gap:
         known["kind"] = GapKind(known["kind"])
     return known | ({"unknown": compact_json(more).decode()} if more and kind in (Gap, Position) else {})
-
-
-def _not_understood(names: Any, problem: str) -> NotUnderstood:
-    match names:
-        case [str(kind), str(topic), int(partition), *_] if kind in _VITAL:
-            return NotUnderstood(kind, problem, TopicPartition(topic, partition))
-        case [str(kind), *_]:
-            return NotUnderstood(kind, problem)
-    return NotUnderstood("without a kind", problem)
 
 
 def _quota_key(entity: Any, limit: str) -> QuotaKey:

@@ -31,6 +31,7 @@ from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
+from mirror.model.position import Position
 from mirror.model.progress import Watch, nobody
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import RunReport, failover_record, no_failover_record
@@ -57,6 +58,7 @@ from mirror.recovery.seen_at_work import Placed, first_write, gone_on, idle_grou
 from mirror.recovery.state_followers import StateFollowers
 from mirror.recovery.step_facts import named
 from mirror.recovery.stranded_files import Stranded, StrandedFile
+from mirror.recovery.written_by_others import written_among, written_in
 from mirror.same_offsets.chain import producer_of
 
 _BOOTSTRAP_MS = 5_000
@@ -297,39 +299,51 @@ class ClusterEnds:
     def not_copied_back(self) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         back = self.settings.back_of(self.flow)
-        copies = {
-            TopicPartition(position.target or self.copy_of(each.topic), each.partition): position
-            for each, position in self._state().positions.items()
-            if self._selects(each.topic)
-        }
+        copies = self._copies_that_stay(back)
         with closing(self._target()) as channel:
-            left = [each for each in copies if back is None or not back.replicates(each.topic)]
-            ends = channel.offsets(set(left) - channel.absent(left), LATEST, View.WRITTEN)
+            ends = channel.offsets(copies.keys() - channel.absent(copies), LATEST, View.WRITTEN)
             # Of a topic that was created anew there, or truncated, nothing was copied by the flow.
             anew = {each for each in ends if differ(copies[each].target_id, channel.topic_id(each.topic))}
             behind = {
                 each: position.downstream if each not in anew and position.downstream <= ends.get(each, 0) else 0
                 for each, position in copies.items()
             }
-            state, begun = self._state(), self._begun_later(back)
+            state, begun, own = self._state(), self._begun_later(back), self._own_writers()
             beside = ended_at_the_cut(channel, state, self._beside(back)).reached
             before = ended_at_the_cut(channel, state, begun).reached
+            latest = channel.offsets(beside, LATEST, View.WRITTEN)
+            after = written_in(channel, {each: (behind[each], end) for each, end in ends.items()}, own)
+            among = written_among(channel, state, {each: behind[each] for each in ends}, own).since
             return {
-                **self._written_behind(channel, behind, ends),
-                **self._written_behind(channel, beside, channel.offsets(beside, LATEST, View.WRITTEN)),
-                **self._written_behind(channel, before, {each: begun[each] for each in before}),
+                **after,
+                **{each: (start, after.get(each, (0, end))[1]) for each, (start, end) in among.items()},
+                **written_in(channel, {each: (beside[each], end) for each, end in latest.items()}, own),
+                **written_in(channel, {each: (at, begun[each]) for each, at in before.items()}, own),
             }
 
     def untold_since_cut(self) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         back = self.settings.back_of(self.flow)
-        begun = self._begun_later(back)
+        begun, own = self._begun_later(back), self._own_writers()
+        copies = {each: at.downstream for each, at in self._copies_that_stay(back).items()}
         with closing(self._target()) as channel:
-            untold = dict(ended_at_the_cut(channel, self._state(), self._beside(back)).untold)
-            before = ended_at_the_cut(channel, self._state(), begun).untold
-            untold |= {each: (start, min(end, begun[each])) for each, (start, end) in before.items()}
-            reached = {each: start for each, (start, _) in untold.items()}
-            return self._written_behind(channel, reached, {each: end for each, (_, end) in untold.items()})
+            before = ended_at_the_cut(channel, self._state(), begun).untold.items()
+            untold = {each: (start, min(end, begun[each])) for each, (start, end) in before}
+            untold |= ended_at_the_cut(channel, self._state(), self._beside(back)).untold
+            return {**written_among(channel, self._state(), copies, own).untold, **written_in(channel, untold, own)}
+
+    def _copies_that_stay(self, back: FlowSettings | None) -> dict[TopicPartition, Position]:
+        """Return how far each copy on the target reaches that the flow back does not copy, by its partition there."""
+        copies = {
+            TopicPartition(position.target or self.copy_of(each.topic), each.partition): position
+            for each, position in self._state().positions.items()
+            if self._selects(each.topic)
+        }
+        return {each: at for each, at in copies.items() if back is None or not back.replicates(each.topic)}
+
+    def _own_writers(self) -> set[int]:
+        """Return the producer ids of mirrors into the target."""
+        return {producer_of(self.flow).producer_id, *self._mirrors_into(self.flow.target)}
 
     def _beside(self, back: FlowSettings | None) -> list[TopicPartition]:
         """Return the partitions of the old names on the target that the flow back does not copy.
@@ -350,20 +364,6 @@ class ClusterEnds:
             return {}
         positions = self._state_of(back.flow).positions
         return {each: at.origin for each, at in positions.items() if not at.complete and back.replicates(each.topic)}
-
-    def _written_behind(
-        self, channel: Channel, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
-    ) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Return the copies on the target that hold records of others behind where they reach, and from where to where.
-
-        ``ends``: where the logs of those end that are looked at.
-        """
-        own = {producer_of(self.flow).producer_id, *self._mirrors_into(self.flow.target)}
-        return {
-            each: (reached[each], end)
-            for each, end in ends.items()
-            if end > reached[each] and holds_record(channel, each, reached[each], end, read_committed=True, but_for=own)
-        }
 
     def _holding(
         self,
@@ -442,7 +442,8 @@ class ClusterEnds:
         with closing(self._target()) as channel:
             # Copied records may bear any time, also one to come: a copy counts where others have written behind it.
             ends = channel.find_offsets([each for each in written if each in reached], LATEST)
-            alone = ends.keys() - self._written_behind(channel, reached, ends).keys()
+            behind = {each: (reached[each], end) for each, end in ends.items()}
+            alone = ends.keys() - written_in(channel, behind, self._own_writers()).keys()
             return first_write(channel, [each for each in written if each not in alone], since_ms)
 
     def idle_groups(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:

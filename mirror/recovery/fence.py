@@ -11,9 +11,9 @@ gets one through. That is no fence: the verdict is UNKNOWN at best.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,8 @@ class FencePlan:
         what of the mirror's own work stands still until it is lifted.
     is_taken_up
         whether it was on record already: what is missing of it is added, and nothing else.
+    unseen
+        the topics that are on record as denied and that the cluster does not show.
     """
 
     record: FenceRecord
@@ -83,6 +85,7 @@ class FencePlan:
     open_to: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     is_taken_up: bool = False
+    unseen: tuple[str, ...] = ()
 
     @property
     def by_quotas(self) -> bool:
@@ -109,6 +112,8 @@ class FencePlan:
             found.append(
                 f"{counted(len(self.created_since), 'topic')} open, as {self.created_since[0]}: {CREATED_SINCE}"
             )
+        if self.unseen:
+            found.append(_hidden(self.record.cluster, self.unseen))
         return tuple(found)
 
     def as_json(self) -> dict[str, Any]:
@@ -151,7 +156,7 @@ class Fenced:
         """PASS: all that is meant is denied, and nothing was written meanwhile."""
         if self.problems or self.watched.written:
             return Verdict.FAIL
-        is_unproven = self.plan.by_quotas or self.plan.lacking or self.watched.unknown
+        is_unproven = self.plan.by_quotas or self.plan.lacking or self.watched.verdict is not Verdict.PASS
         return Verdict.UNKNOWN if is_unproven else Verdict.PASS
 
     def as_json(self) -> dict[str, Any]:
@@ -211,7 +216,8 @@ def plan_fence(
             open_still, names = _meant(settings, alias, cluster.topics(), selects)
             denied = tuple(each for each in names if is_denied(each, {*listing.acls, *record.acls}))
             open_still |= {each: CREATED_SINCE for each in names if each not in denied}
-            return FencePlan(record, denied, open_still, _BY_ACLS, is_taken_up=True)
+            unseen = tuple(sorted(cluster.topics({*(acl.name for acl in record.acls), *record.denied_before}).problems))
+            return FencePlan(record, denied, open_still, _BY_ACLS, is_taken_up=True, unseen=unseen)
         if isinstance(listing, NoAuthorizer):
             record = FenceRecord(alias, cluster.cluster_id, by, now_ms(), quotas=planned_quotas(client_quotas(cluster)))
             return FencePlan(record, (), {}, _BY_QUOTAS, _warnings(settings, alias, is_all=True))
@@ -267,14 +273,14 @@ def apply_fence(plan: FencePlan, settings: MirrorSettings, path: Path, *, quiet_
             )
         except WaitTimeout as late:
             return Fenced(plan, (str(late),))
-        partitions = _partitions(cluster, plan, settings, plan.fenced)
+        partitions, hidden = _partitions(cluster, plan, settings, plan.fenced)
     watched = watch(
         settings.clusters[record.cluster],
         partitions,
         quiet_seconds=quiet_seconds,
         most_seconds=quiet_seconds + _MOST_WAIT_SECONDS,
     )
-    return Fenced(plan, (), watched)
+    return Fenced(plan, (), replace(watched, lacking=hidden))
 
 
 def watch_fenced(plan: FencePlan, settings: MirrorSettings, seconds: float) -> Watched:
@@ -289,27 +295,35 @@ def watch_fenced(plan: FencePlan, settings: MirrorSettings, seconds: float) -> W
     """
     alias = plan.record.cluster
     with Cluster.connect(settings.clusters[alias]) as cluster:
-        partitions = _partitions(cluster, plan, settings, (*plan.fenced, *plan.created_since))
+        partitions, hidden = _partitions(cluster, plan, settings, (*plan.fenced, *plan.created_since, *plan.unseen))
     if not partitions:
         return Watched(lacking=f"{alias} lists no topic that is watched: grant Describe on the topics")
-    return watch_for(settings.clusters[alias], partitions, seconds)
+    return replace(watch_for(settings.clusters[alias], partitions, seconds), lacking=hidden)
 
 
 def _partitions(
     cluster: Cluster, plan: FencePlan, settings: MirrorSettings, names: Collection[str]
-) -> list[TopicPartition]:
-    """Return the partitions of these topics, which nobody should write to.
+) -> tuple[list[TopicPartition], str | None]:
+    """Return the partitions of these topics, which nobody should write to, and which of the topics are not shown.
 
     Where producers are only held back they are those of all topics but those to which mirrors must go on writing.
     """
     own = own_topics(settings, cluster.alias)
     topics = cluster.topics() if plan.by_quotas else cluster.topics(names)
-    return [
+    partitions = [
         TopicPartition(name, each.partition)
         for name, one in topics.items()
         if not plan.by_quotas or own(name) is None
         for each in one.partitions
     ]
+    return partitions, _hidden(cluster.alias, sorted(topics.problems)) if topics.problems else None
+
+
+def _hidden(alias: str, topics: Sequence[str]) -> str:
+    return (
+        f"{counted(len(topics), 'topic')} of {alias} not shown, such as {topics[0]}, so nobody knows whether anything "
+        "is written there: grant Describe on the topics"
+    )
 
 
 def lift_fence(settings: MirrorSettings, alias: str, path: Path) -> Lifted:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from mirror.model.checkpoint import Checkpoint
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.model.topics import DefaultReplicationPolicy
 from mirror.model.translation import NothingRead, NotMirrored, TooOld, Translation, describe, leads_to
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.step_facts import named
@@ -82,6 +83,8 @@ class MovePlan:
         where the logs begin in which those groups stand, as far as the target tells.
     left_out
         groups that the filters leave out, with the topics of the flow that they read; none where nobody asked.
+    copies
+        the topics on the target that the flow has copied to, as far as it has that on record.
     """
 
     settings: FlowSettings
@@ -96,6 +99,7 @@ class MovePlan:
     unmirrored: tuple[Unmoved, ...] = ()
     idle_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     left_out: Found[str, tuple[str, ...]] = field(default_factory=Found)
+    copies: frozenset[str] = frozenset()
 
     @property
     def writes(self) -> tuple[GroupDecision, ...]:
@@ -148,11 +152,16 @@ class MovePlan:
         """Tell whether a group is at work on the target in a topic of the target's own, and so has not been elsewhere.
 
         The flow back makes it known on the source, and checkpoints lead from there to where it is. Only where the
-        source is gone: on the way back the originals are what applications return to.
+        source is gone: on the way back the originals are what applications return to. Names tell whose a topic is only
+        under the default policy, and where no transform renames copies.
         """
         if self.source_problem is None or decision.action is not GroupAction.SKIP_ACTIVE:
             return False
-        return self.settings.policy.topic_source(decision.partition.topic) != self.settings.flow.source
+        topic, policy = decision.partition.topic, self.settings.policy
+        names_tell = isinstance(policy, DefaultReplicationPolicy) and not self.settings.transforms.has_routers
+        if topic in self.copies or not (self.copies or names_tell):
+            return False
+        return policy.topic_source(topic) != self.settings.flow.source
 
     def _is_gone(self, decision: GroupDecision) -> bool:
         """Tell whether the topic is gone from both clusters: then there is nothing to go on with."""
@@ -305,7 +314,10 @@ def plan_moves(
                 stand_in = {TopicPartition(each.topic, each.partition) for each in view.positions if each.group in idle}
                 idle_starts = target.offsets(stand_in, "earliest")
             if checkpoints := _checkpoints(view.positions, idle_positions):
-                decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
+                decisions = tuple(
+                    replace(each, placed_before=view.placed.get((each.group, each.partition)))
+                    for each in plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
+                )
             if there is not None:
                 reported = {(each.group, each.topic) for each in view.positions}
                 unseen = unseen_readers(settings, there, target, reported, chosen)
@@ -323,6 +335,7 @@ def plan_moves(
         tuple(_unmirrored(group, view, settings) for group in sorted(view.unmirrored.keys() - set(groups))),
         idle_starts,
         view.left_out,
+        view.copies,
     )
 
 

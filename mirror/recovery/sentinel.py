@@ -119,7 +119,7 @@ class Watched:
     unknown
         the partitions of which it is not known, and why.
     lacking
-        why nothing was watched, in words for people; None: something was.
+        why nothing, or not everything, was watched, in words for people; None: everything was.
     """
 
     written: tuple[StillWritten, ...] = ()

@@ -39,7 +39,7 @@ def set_ahead(plan: MovePlan, flow: Flow, put_there: Placed, put_home: Placed) -
         if each.source is not None
         and each.leader_epoch is not None
         and each.leader_epoch < 0
-        and each.upstream > _put_at(put_there, each.group, each.source)
+        and each.upstream > max(_put_at(put_there, each.group, each.source))
     ]
     kept = [
         f"group {each.group} is at {each.present.position} of {each.partition} on {flow.target} already, and "
@@ -48,14 +48,15 @@ def set_ahead(plan: MovePlan, flow: Flow, put_there: Placed, put_home: Placed) -
         if each.action is GroupAction.SKIP_REWIND
         and each.present is not None
         and each.present.leader_epoch < 0
-        and each.present.position != _put_at(put_home, each.group, each.partition)
+        and each.present.position not in _put_at(put_home, each.group, each.partition)
     ]
     return [*carried, *kept]
 
 
-def _put_at(placed: Placed, group: str, partition: TopicPartition) -> int:
+def _put_at(placed: Placed, group: str, partition: TopicPartition) -> set[int]:
+    """Return where the flow may have put a group: two positions while it is not known whether the later is written."""
     found = placed.get((group, partition))
-    return 0 if found is None else found.written
+    return {0} if found is None else {each.written for each in found.possible}
 
 
 def _since(placed: Placed, group: str, partition: TopicPartition) -> str:

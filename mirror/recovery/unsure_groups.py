@@ -100,7 +100,7 @@ def further_on_the_target(plan: MovePlan, source: str, placed: Placed) -> list[s
         at, put = plan.idle_positions.get(each.group, {}).get(partition), placed.get((each.group, partition))
         if not isinstance(each.translation, NothingRead) or at is None or put is None:
             continue
-        if at.position == put.written and put.upstream > each.upstream:
+        if any(at.position == one.written and one.upstream > each.upstream for one in put.possible):
             found.append(
                 f"group {each.group} is at {at.position} of {partition} already, where it was put when it was at "
                 f"{put.upstream} on {source}, and {source} says {each.upstream}"

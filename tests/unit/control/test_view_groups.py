@@ -14,13 +14,14 @@ from mirror.control.group_view import GroupView, view_groups
 from mirror.kafka.answers import Found
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster_model import GroupListing, GroupPosition
-from mirror.kafka.problems import ClusterUnreachable, LeaderUnknown
+from mirror.kafka.problems import ClusterError, ClusterUnreachable, LeaderUnknown
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
-from mirror.model.state_values import Loss, RunReport, chunk_record
+from mirror.model.state_values import Loss, RunReport, chunk_record, placement_record
 from tests.unit.control.builders import flow_settings
 
 ORDERS, SECRET = TopicPartition("orders", 3), TopicPartition("secret", 0)
@@ -308,3 +309,30 @@ def test_of_a_group_that_is_left_out_and_whose_positions_are_not_told_that_is_to
     world.groups = {"connect-sink": Found()}
     world.unread = {"connect-sink": "its coordinator is not available"}
     assert world.view(with_left_out=True).left_out.problems == world.unread
+
+
+def test_that_no_coordinator_of_the_groups_that_are_left_out_answers_says_nothing_of_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planned failover was refused then, and one that is cut off went by checkpoints although positions were told."""
+
+    class Hanging(Admin):
+        def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+            if "connect-sink" in names:
+                raise ClusterError("east", "reading positions of groups", "no answer")
+            return super().positions_of_groups(names)
+
+    monkeypatch.setattr(group_view, "Cluster", Hanging)
+    world.groups = {"billing": on(50), "connect-sink": on(7)}
+    found = world.view(flow_settings("groups.exclude = connect-.*"), with_left_out=True)
+    assert (found.source_problem, [row[0] for row in rows(found)]) == (None, ["billing"])
+    assert found.left_out.problems.keys() == {"connect-sink"}
+
+
+def test_where_the_flow_has_put_groups_and_what_it_has_copied_to_is_told(world: World) -> None:
+    placed = Placement("billing", TopicPartition("east.orders", 3), 40, 50, 60, "to")
+    world.topics["west:9092", "mm2-state.east.internal"] += [placement_record(placed)]
+    world.groups = {"billing": on(50)}
+    found = world.view()
+    assert found.placed == {("billing", placed.partition): placed}
+    assert "east.orders" in found.copies

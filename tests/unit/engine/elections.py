@@ -37,6 +37,8 @@ class Topic:
         self.log: list[NewRecord] = []
         self.now = 1000.0
         self.is_down = False
+        #: Another one once it was deleted and created anew.
+        self.topic_id = "first"
         #: Whether the next to read was away for so long that what was deleted meanwhile may be told no more.
         self.was_long_away = False
         #: What happens before the next append: somebody else was faster.
@@ -55,14 +57,15 @@ class Topic:
         assert topic == self.name
         assert not committed, "a claim may lie behind the start of an open transaction"
         seen = 0
-        tail = SimpleNamespace(close=lambda: None, has_begun_anew=False)
+        tail = SimpleNamespace(close=lambda: None, has_begun_anew=False, topic_id="")
 
         def poll() -> list[Record]:
             nonlocal seen
             if self.is_down:
                 raise ConnectionFailed("west does not answer")
             tail.has_begun_anew, self.was_long_away = self.was_long_away, False
-            seen = 0 if tail.has_begun_anew else seen
+            seen = 0 if tail.has_begun_anew or tail.topic_id != self.topic_id else seen
+            tail.topic_id = self.topic_id
             new, seen = self.log[seen:], len(self.log)
             return [Record(0, time, key, value, headers, -1) for key, value, headers, time in new]
 

@@ -471,3 +471,19 @@ def test_an_engine_that_was_cut_off_until_the_end_of_a_cut_was_cleaned_away_is_n
     first.round(report)
     assert not first.pauses.is_cut
     assert first.term == 1, "its claim stands there still"
+
+
+def test_who_led_in_a_state_topic_that_was_deleted_does_not_lead_in_the_one_that_another_leads_in(topic: Topic) -> None:
+    """By the claim that it remembered, of a later term, it led in the new one too, and the other stopped."""
+    first = topic.engine("first")
+    topic.log.append((*claim_record(Claim("before", 6, is_released=True)), (), 0))
+    assert first.round(report)
+    assert first.term == 7
+    topic.log, topic.topic_id = [], "second"
+    other = topic.engine("other")
+    assert other.round(report)
+    topic.now += RENEWAL
+    assert not first.round(report)
+    assert (first.term, other.term) == (None, 1)
+    topic.now += RENEWAL
+    assert other.round(report)

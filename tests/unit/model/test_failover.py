@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.model.failover import FailoverEntry, Phase, in_the_way
+from mirror.model.failover import FailoverEntry, Phase, in_the_way, not_understood
 from mirror.model.flow_state import FlowState
 from mirror.model.state_values import failover_record, no_failover_record
 
@@ -42,3 +42,14 @@ def test_what_is_on_record_is_read_back_and_taken_off() -> None:
     state.apply(*no_failover_record("ours"))
     assert list(state.failovers) == ["theirs"]
     assert state.not_understood == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "run"), [(b'["failover"]', "without a name"), (b'["failover","ours","more"]', "ours more")]
+)
+def test_a_run_under_a_key_of_a_later_version_is_in_the_way_of_all_others(key: bytes, run: str) -> None:
+    state = FlowState()
+    state.apply(key, b'{"v":2}')
+    found = not_understood(state.not_understood)
+    assert [each.run for each in found] == [run]
+    assert in_the_way(found, "ours", returning=False) is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mirror.engine.mm2_traces import traces_of
 from mirror.model.flow_state import FlowState
-from mirror.model.gap import Gap, GapKind
+from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.leadership import Claim, Silence, differing, newest
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
@@ -369,3 +369,36 @@ def test_the_first_placement_of_a_group_counts_however_late() -> None:
 def test_whoever_moves_groups_by_hand_is_of_no_term_and_counts() -> None:
     state = state_of((claim_record(bid("b", 2)), None), (placement_record(SINCE), 2), (placement_record(BEFORE), None))
     assert state.placements == {("billing", ORDERS): BEFORE}
+
+
+def test_what_a_task_of_a_topic_before_records_in_one_that_was_created_anew_counts_for_nothing() -> None:
+    """An engine of term 7 is cut off, the state topic is deleted, and another one leads in term 1 of the new one.
+
+    A task that nobody can tell that it is over records once more. All that was recorded since seemed to be late.
+    """
+
+    def at(offset: int) -> StateRecord:
+        return Position(offset, offset, 0, True, 0, "here", "there").record(ORDERS)
+
+    state = state_of((claim_record(bid("b", 1)), None))
+    state.apply(*at(100), 1, 5)
+    state.apply(*at(10), 7, 3)
+    state.apply(*at(600), 1, 6)
+    assert (state.positions[ORDERS].upstream, state.overwritten) == (600, set())
+
+
+def test_behind_a_claim_that_is_not_understood_terms_go_on() -> None:
+    """It is of a later version, and so may be what it leads."""
+    key, _ = claim_record(bid("c", 2))
+    state = state_of((claim_record(bid("b", 1)), None), ((key, b'{"v":9}'), None))
+    state.apply(*Position(600, 600, 0, True, 0, "here", "there").record(ORDERS), 2, 1)
+    assert state.positions[ORDERS].upstream == 600
+
+
+def test_that_a_late_gap_is_written_again_does_not_take_back_that_somebody_has_acknowledged_it() -> None:
+    gap = Gap(ORDERS, 40, 50, "gone", 7, GapKind.RETENTION, passed=False)
+    state = state_of((claim_record(bid("b", 2)), None), (gap.record(), 1))
+    state.apply(*Acknowledgement("ann", "seen", 9).record(gap.key))
+    (key,) = state.overwritten
+    state.apply(*state.record_of(key), 2)
+    assert state.open_gaps == []

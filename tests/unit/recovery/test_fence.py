@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +12,13 @@ import pytest
 from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
+from mirror.kafka.answers import Found
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
+from mirror.recovery import fence
 from mirror.recovery.fence import (
+    Fenced,
     _partitions,
     _quotas_to_put_back,
     _warnings,
@@ -22,9 +26,12 @@ from mirror.recovery.fence import (
     denial,
     is_denied,
     own_topics,
+    plan_fence,
     planned_quotas,
+    watch_fenced,
 )
 from mirror.recovery.fence_record import FenceRecord, QuotaChange
+from mirror.recovery.sentinel import Watched
 
 RATE = "producer_byte_rate"
 EVERY = QuotaKey((("client-id", None), ("user", None)), RATE)
@@ -109,10 +116,47 @@ def test_what_mirrors_write_for_themselves_is_not_watched_where_producers_are_on
     """The state topic and heartbeats of a flow back that runs made the watch FAIL, with nobody else at work."""
     both = settings(tmp_path, "east->west.enabled = true", "west->east.enabled = true")
     names = ("orders", "west.orders", "heartbeats", "mm2-state.west.internal")
-    topics = {name: SimpleNamespace(partitions=[SimpleNamespace(partition=0)]) for name in names}
+    topics = Found({name: SimpleNamespace(partitions=[SimpleNamespace(partition=0)]) for name in names})
     east: Any = SimpleNamespace(alias="east", topics=lambda _=None: topics)
     plan: Any = SimpleNamespace(by_quotas=True, fenced=())
-    assert _partitions(east, plan, both, ()) == [TopicPartition("orders", 0)]
+    assert _partitions(east, plan, both, ()) == ([TopicPartition("orders", 0)], None)
+
+
+class Hiding:
+    """The cluster east: of the topics that are denied it shows orders; of bills it tells nothing; stock is gone."""
+
+    alias, cluster_id = "east", "id of east"
+
+    def __enter__(self) -> Hiding:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def topics(self, names: Collection[str] | None = None) -> Found[str, Any]:
+        seen = {"orders": SimpleNamespace(partitions=[SimpleNamespace(partition=0)])}
+        return Found(seen, dict.fromkeys({"bills"} & set(names or ()), "TOPIC_AUTHORIZATION_FAILED"))
+
+
+def test_a_fence_of_which_a_topic_cannot_be_seen_is_not_said_to_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of three topics was watched, and the verdict was PASS: of the others brokers tell nothing to this login."""
+    record = FenceRecord("east", "id of east", "ann", 5, tuple(map(denial, ("bills", "orders", "stock"))))
+    path = tmp_path / "fence.json"
+    record.save(path)
+    watched: list[TopicPartition] = []
+    monkeypatch.setattr(fence.Cluster, "connect", lambda *_: Hiding())
+    monkeypatch.setattr(fence, "describe_acls", lambda *_: SimpleNamespace(acls=set(record.acls)))
+    monkeypatch.setattr(fence, "watch_for", lambda _, partitions, __: watched.extend(partitions) or Watched())
+    both = settings(tmp_path, "east->west.enabled = true")
+    plan = plan_fence(both, "east", path, by="ann")
+    assert plan.unseen == ("bills",)
+    found = watch_fenced(plan, both, 1.0)
+    assert watched == [TopicPartition("orders", 0)]
+    assert (found.verdict, Fenced(plan).verdict) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+    assert found.lacking == "; ".join(plan.lacking)
+    assert "1 topic of east not shown, such as bills" in "; ".join(plan.lacking)
 
 
 def test_with_unchanged_names_the_flow_that_writes_to_what_is_fenced_is_named(tmp_path: Path) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.control.group_view import GroupView, TranslatedPosition
-from mirror.control.groups import TargetGroups
+from mirror.control.groups import GroupAction, TargetGroups
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.cluster_model import GroupDescription, GroupPosition
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
+from mirror.model.state_values import placement_record
 from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, Same, TooOld, Translation
 from mirror.recovery import group_moves
 from mirror.recovery.group_moves import (
@@ -307,3 +311,93 @@ def test_a_group_at_work_on_the_target_in_a_topic_of_its_own_keeps_nobody_from_f
     assert [each.group for each in plan.refused] == refused
     assert [each.group for each in plan.left if "in use" in each.reason] == ([] if refused else ["audit"])
     assert plan.pattern_of_others == (r"a\.b" if refused else None)
+
+
+@pytest.mark.parametrize(
+    ("more", "topic", "copies"),
+    [
+        pytest.param(
+            (
+                "A->B.transforms = r",
+                "A->B.transforms.r.type = org.apache.kafka.connect.transforms.RegexRouter",
+                r"A->B.transforms.r.regex = A\\.(.*)",
+                "A->B.transforms.r.replacement = from-a-$1",
+            ),
+            "from-a-orders",
+            {"from-a-orders"},
+            id="renamed by a transform",
+        ),
+        pytest.param(
+            ("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",),
+            "orders",
+            {"orders"},
+            id="under its own name",
+        ),
+        pytest.param(
+            ("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",),
+            "orders",
+            (),
+            id="under its own name, copied by Java MirrorMaker alone",
+        ),
+    ],
+)
+def test_a_group_at_work_in_a_copy_that_its_name_does_not_tell_is_refused_as_any_other(
+    more: tuple[str, ...], topic: str, copies: Collection[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (settings,) = flows_of("A->B", more="\n".join(more))
+    assert settings.copy_of("orders") == topic
+    active = TopicPartition(topic, 0)
+    target = TargetGroups(Found({"audit": GroupDescription("Stable", 2)}), Found({}), Found({active: 90}))
+    view = replace(
+        seen(TranslatedPosition("audit", *active, 40, Exact(50)), source_problem="gone"), copies=frozenset(copies)
+    )
+    monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: view)
+    monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: target)
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby([]))
+    assert [each.group for each in plan_moves(settings, {"B": ClusterSettings("B", {})}).refused] == ["audit"]
+
+
+class Joined(Standby):
+    """The target: members have come between the plan and the write."""
+
+    def write_positions_of_groups(
+        self, wanted: Mapping[str, Collection[TopicPartition]], _: object
+    ) -> dict[str, list[ItemResult]]:
+        return {group: [ItemResult(str(each), "UNKNOWN_MEMBER_ID") for each in of] for group, of in wanted.items()}
+
+
+def test_where_a_group_was_put_behind_what_it_has_not_read_stays_on_record_if_a_move_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Read up to 40 on A, that is 50 on B, whose log began at 60: without the record the flow back takes 60 for read."""
+    raised, state = Placement("audit", COPY, 40, 50, 60), FlowState()
+    state.apply(*placement_record(raised))
+
+    class Writer:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def append(self, _topic: str, _partition: int, records: list[Any]) -> int:
+            for key, value, *_ in records:
+                state.apply(key, value)
+            return 0
+
+        def close(self) -> None:
+            pass
+
+    groups = TargetGroups(
+        Found({"audit": GroupDescription("Empty", 0)}),
+        Found({"audit": Found({})}),
+        Found({COPY: 90}),
+        Found({COPY: 60}),
+    )
+    view = replace(seen(at(40, Exact(50), "audit")), placed=dict(state.placements))
+    monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: view)
+    monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: groups)
+    monkeypatch.setattr(group_moves, "LogWriter", Writer)
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Joined([]))
+    clusters = {"B": ClusterSettings("B", {})}
+    plan = plan_moves(FLOW, clusters, groups=["audit"])
+    assert [each.action for each in plan.decisions] == [GroupAction.WRITE]
+    apply_moves(plan, clusters)
+    assert state.placements == {("audit", COPY): raised}

@@ -15,10 +15,12 @@ from mirror.kafka.channel import EARLIEST, LATEST
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
+from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses, PauseWish
 from mirror.model.position import Position
-from mirror.recovery import cluster_ends
+from mirror.model.state_values import chunk_record
+from mirror.recovery import cluster_ends, written_by_others
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.state_followers import StateFollowers
 from tests.unit.recovery.world import ENTRY, ORDERS
@@ -87,7 +89,7 @@ def test_what_was_written_to_copies_is_found_also_where_they_were_created_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Deleted on the standby by hand, created by the first who wrote to it: nothing there was copied by the flow."""
-    monkeypatch.setattr(cluster_ends, "holds_record", lambda *_, **__: True)
+    monkeypatch.setattr(written_by_others, "holds_record", lambda *_, **__: True)
     monkeypatch.setattr(ClusterEnds, "_target", lambda _: Standby({COPY: end}, topic_id))
     path = tmp_path / "mm2.properties"
     path.write_text(FILE + "west->east.enabled=true\nwest->east.topics=bills\n")
@@ -160,9 +162,63 @@ def test_of_a_flow_that_is_neither_cut_nor_failed_over_nothing_is_untold(
     assert (ends.not_copied_back(), ends.untold_since_cut()) == ({}, {})
 
 
-def failed_over(followed: OnRecord, since: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterEnds:
-    monkeypatch.setattr(cluster_ends, "holds_record", lambda *_, **__: True)
-    monkeypatch.setattr(ClusterEnds, "_target", lambda _: Standby({COPY: 10, ORDERS: 5}, "there", since))
+class CopiedOn(OnRecord):
+    """Somebody has ended the cut by hand, and the flow has copied on: 10 records before, 5 from 14 on since.
+
+    Between those two lie four records of others, and a marker.
+    """
+
+    def state(self, clusters: Mapping[str, Any], flow: Flow) -> FlowState:
+        state = super().state(clusters, flow)
+        if flow == Flow("east", "west"):
+            state.positions[ORDERS] = Position(15, 20, 0, True, 0, "here", "there", target=COPY.topic)
+            state.apply(*chunk_record(ORDERS, 0, [Run(0, 0, 10), Run(10, 14, 3), Run(13, 18, 2)]))
+        return state
+
+
+@pytest.mark.parametrize(
+    ("cut", "since", "found", "untold"),
+    [
+        pytest.param(None, 0, 10, None, id="all bears later times"),
+        pytest.param(None, 12, 12, (10, 12), id="some does"),
+        pytest.param(None, -1, None, (10, None), id="times of events"),
+        pytest.param(CUT, 0, None, None, id="a cut in force, behind which nothing is copied"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("most_holes", "end"), [pytest.param(1_000, 14, id="hole by hole"), pytest.param(0, 18, id="read through")]
+)
+def test_what_was_written_into_a_copy_before_the_flow_copied_on_is_found_among_what_was_copied(
+    cut: PauseWish | None,
+    since: int,
+    found: int | None,
+    untold: tuple[int, int | None] | None,
+    most_holes: int,
+    end: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Applications wrote 10 to 13 there; then mirror resume. All that others had written was said to be copied back."""
+
+    def holds_record(_: Any, partition: TopicPartition, start: int, end: int, **__: Any) -> bool:
+        return partition == COPY and start < 14 and end > 10
+
+    ends = failed_over(CopiedOn(cut), since, tmp_path, monkeypatch, {COPY: 20})
+    monkeypatch.setattr(written_by_others, "holds_record", holds_record)
+    monkeypatch.setattr(written_by_others, "_MOST_HOLES", most_holes)
+    assert ends.not_copied_back() == ({} if found is None else {COPY: (found, end)})
+    assert ends.untold_since_cut() == ({} if untold is None else {COPY: (untold[0], untold[1] or end)})
+
+
+def failed_over(
+    followed: OnRecord,
+    since: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    logs: Mapping[TopicPartition, int] | None = None,
+) -> ClusterEnds:
+    monkeypatch.setattr(written_by_others, "holds_record", lambda *_, **__: True)
+    monkeypatch.setattr(ClusterEnds, "_target", lambda _: Standby(logs or {COPY: 10, ORDERS: 5}, "there", since))
     path = tmp_path / "mm2.properties"
     path.write_text(FILE + "west->east.enabled=true\nwest->east.topics=bills\n")
     settings = load(path)

@@ -51,3 +51,18 @@ def test_a_group_that_is_further_at_home_without_having_read_there_is_named() ->
     plan = MovePlan(SETTINGS, (read,), (left,))
     put_home = {("audit", ORDERS): replace(placed, written=20)}
     assert set_ahead(plan, HOME, PUT, put_home) == [], "the flow back had put it there"
+
+
+def test_a_group_that_stands_where_the_flow_had_put_it_before_a_position_that_was_never_written_was_not_set_by_hand() -> (
+    None
+):
+    """The flow back had put it at 60, was about to put it at 80, and was killed before it did."""
+    there = GroupPosition(60)
+    pending = Placement("audit", ORDERS, 80, 80, 80, before=60, before_upstream=60, before_downstream=60)
+    left = GroupDecision("audit", ORDERS, there, GroupPosition(55), GroupAction.SKIP_REWIND, "", pending)
+    plan = MovePlan(SETTINGS, (replace(AT, leader_epoch=3),), (left,))
+    assert set_ahead(plan, HOME, PUT, {("audit", ORDERS): pending}) == []
+    by_hand = replace(pending, before_upstream=None, before_downstream=None)
+    assert len(set_ahead(plan, HOME, PUT, {("audit", ORDERS): by_hand})) == 1, (
+        "it was there before, and not by the flow"
+    )

@@ -1,0 +1,82 @@
+"""What others than mirrors have written to a standby: in stretches of its logs, and among what a flow has copied."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from mirror.kafka.channel import Channel
+from mirror.kafka.log import holds_record
+from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
+from mirror.recovery.cut_log_ends import ended_at_the_cut
+
+Stretches = Mapping[TopicPartition, tuple[int, int]]
+"""Offsets of logs, from one up to, not including, another."""
+
+# Of more than that a log is read through: a copy that is written in transactions has one behind each of them.
+_MOST_HOLES = 1_000
+
+
+class WrittenAmong(NamedTuple):
+    """What others have written among what a flow has copied since it was cut.
+
+    Attributes
+    ----------
+    since
+        what they have.
+    untold
+        what they have, and of which it is not known whether it was before the cut.
+    """
+
+    since: Stretches
+    untold: Stretches
+
+
+def written_in(channel: Channel, stretches: Stretches, own: Collection[int]) -> Stretches:
+    """Return those of some stretches of logs that hold records of others than the producer ids ``own``."""
+    return {
+        each: (start, end)
+        for each, (start, end) in stretches.items()
+        if start < end and holds_record(channel, each, start, end, read_committed=True, but_for=own)
+    }
+
+
+def written_among(
+    channel: Channel, state: FlowState, copies: Mapping[TopicPartition, int], own: Collection[int]
+) -> WrittenAmong:
+    """Return what others have written into copies of a failed-over flow whose cut somebody has ended (mirror resume).
+
+    The flow has copied on behind it since. While the cut is in force all that is written since lies behind the copy.
+
+    Parameters
+    ----------
+    copies
+        how far each reaches by the record of the flow.
+    """
+    if state.pauses.cut is not None:
+        return WrittenAmong({}, {})
+    holes = {}
+    for source, position in state.positions.items():
+        copy, known = TopicPartition(position.target, source.partition), state.offset_map(source)
+        if copy in copies and known is not None and known.runs.first is not None:
+            holes[copy] = list(known.runs.not_copied(known.runs.first.downstream, copies[copy]))
+    at_cut = ended_at_the_cut(channel, state, [each for each, of_copy in holes.items() if of_copy])
+    reached = {each: at_cut.reached[each] for each in holes.keys() & at_cut.reached.keys()}
+    until = {each: at_cut.untold[each][1] for each in holes.keys() & at_cut.untold.keys()}
+    since = {each: [(max(start, at), end) for start, end in holes[each] if end > at] for each, at in reached.items()}
+    before = {each: [(start, min(end, at)) for start, end in holes[each] if start < at] for each, at in until.items()}
+    return WrittenAmong(_held(channel, since, own), _held(channel, before, own))
+
+
+def _held(
+    channel: Channel, holes: Mapping[TopicPartition, list[tuple[int, int]]], own: Collection[int]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Return from the first to the last of the holes in which others have records; most hold a marker, and none."""
+    found = {}
+    for copy, of_copy in holes.items():
+        asked = of_copy if len(of_copy) <= _MOST_HOLES else [(of_copy[0][0], of_copy[-1][1])]
+        held = [each for each in asked if holds_record(channel, copy, *each, read_committed=True, but_for=own)]
+        if held:
+            found[copy] = held[0][0], held[-1][1]
+    return found
