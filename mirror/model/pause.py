@@ -41,6 +41,8 @@ class PauseWish:
     log_ends
         of a cut: where the logs of the target ended when it was made, by topic, in the order of their partitions; None
         for a partition whose leader did not say. None as a whole: not on record.
+    log_ids
+        of a cut: the ids of those topics; None: not on record.
     """
 
     wish: str
@@ -50,6 +52,7 @@ class PauseWish:
     at_ms: int
     is_cut: bool = False
     log_ends: Mapping[str, Sequence[int | None]] | None = field(default=None, hash=False)
+    log_ids: Mapping[str, str] | None = field(default=None, hash=False)
 
     @property
     def key(self) -> list[str | None]:
@@ -63,8 +66,9 @@ class PauseWish:
 
     def content(self) -> dict[str, Any]:
         """Return the value of its record."""
-        ends = {} if self.log_ends is None else {"log_ends": self.log_ends}
-        return {"wish": self.wish, "paused": self.is_pause, "by": self.by, "at_ms": self.at_ms, **ends}
+        logs = {"log_ends": self.log_ends, "log_ids": self.log_ids}
+        known = {name: each for name, each in logs.items() if each is not None}
+        return {"wish": self.wish, "paused": self.is_pause, "by": self.by, "at_ms": self.at_ms, **known}
 
     @classmethod
     def of(cls, topics: str | None, content: dict[str, Any], *, is_cut: bool = False) -> PauseWish:
@@ -82,8 +86,8 @@ class PauseWish:
                 raise ValueError(f"{topics!r} is not a regular expression: {problem}") from problem
         if not isinstance(content["paused"], bool):
             raise ValueError("it does not say whether the topics are paused")
-        ends = content.get("log_ends")
-        return cls(content["wish"], topics, content["paused"], content["by"], content["at_ms"], is_cut, ends)
+        logs = content.get("log_ends"), content.get("log_ids")
+        return cls(content["wish"], topics, content["paused"], content["by"], content["at_ms"], is_cut, *logs)
 
     def log_end(self, partition: TopicPartition) -> int | None:
         """Return where a log of the target ended when the flow was cut: 0 if it was not there; None: not on record."""

@@ -15,6 +15,7 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.topic_ids import differ
 from mirror.model.failover import Phase
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
@@ -26,10 +27,15 @@ MOST_BYTES: Final = 700_000
 _BOOTSTRAP_MS = 5_000
 
 
-def log_ends(
-    target: Cluster, settings: ClusterSettings, policy: ReplicationPolicy
-) -> Mapping[str, Sequence[int | None]] | None:
-    """Return the ends of all topics of the target but for internal ones, as `PauseWish.log_ends` has them.
+class LogEnds(NamedTuple):
+    """Where logs end, and the ids of their topics, as `PauseWish` has them."""
+
+    ends: Mapping[str, Sequence[int | None]]
+    ids: Mapping[str, str] | None
+
+
+def log_ends(target: Cluster, settings: ClusterSettings, policy: ReplicationPolicy) -> LogEnds | None:
+    """Return the ends of all topics of the target but for internal ones; None where they have no room in a record.
 
     Each leader is asked once, and none that is silent keeps a flow from being cut.
 
@@ -46,12 +52,18 @@ def log_ends(
             ends = channel.find_offsets(partitions, LATEST)
     except KafkaProblem:
         return None
-    return fitting({name: [ends.get(one) for one in each.topic_partitions] for name, each in topics.items()})
+    return fitting(
+        {name: [ends.get(one) for one in each.topic_partitions] for name, each in topics.items()},
+        {name: each.topic_id for name, each in topics.items()},
+    )
 
 
-def fitting(ends: Mapping[str, Sequence[int | None]]) -> Mapping[str, Sequence[int | None]] | None:
-    """Return ends that have room in a record; None if they have not."""
-    return ends if len(json.dumps(ends, separators=(",", ":"))) <= MOST_BYTES else None
+def fitting(ends: Mapping[str, Sequence[int | None]], ids: Mapping[str, str]) -> LogEnds | None:
+    """Return what of it has room in a record, the ends first; None if they have not."""
+    room = MOST_BYTES - len(json.dumps(ends, separators=(",", ":")))
+    if room < 0:
+        return None
+    return LogEnds(ends, ids if len(json.dumps(ids, separators=(",", ":"))) <= room else None)
 
 
 class AtTheCut(NamedTuple):
@@ -61,7 +73,7 @@ class AtTheCut(NamedTuple):
     ----------
     reached
         where each ended, as far as that is known, or where the first record lies that bears a later time; 0 for one
-        that ends before that by now.
+        that ends before that by now, or is of a topic that was created anew since.
     untold
         of those whose end is not on record, the offsets, from one up to, not including, another, of which nobody knows
         whether they were written since.
@@ -87,7 +99,9 @@ def ended_at_the_cut(channel: Channel, state: FlowState, partitions: Collection[
     if cut is None and not done:
         return AtTheCut({}, {})
     there = set(partitions) - channel.absent(partitions)
-    ends = {each: cut.log_end(each) if cut is not None else None for each in there}
+    ids = (cut.log_ids if cut is not None else None) or {}
+    anew = {each for each in there if differ(ids.get(each.topic, ""), channel.topic_id(each.topic))}
+    ends = {each: 0 if each in anew else cut.log_end(each) if cut is not None else None for each in there}
     lacking = [each for each, end in ends.items() if end is None]
     by_time = channel.offsets(lacking, cut.at_ms if cut is not None else min(done))
     starts, latest = channel.offsets(lacking, EARLIEST), channel.offsets(ends, LATEST, View.WRITTEN)

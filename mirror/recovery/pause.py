@@ -367,9 +367,10 @@ class _Waiting:
         """
         cut = self._log.observe().pauses.cut
         if cut is not None and cut.log_ends is not None:
-            return replace(self._wish, log_ends=cut.log_ends)
+            return replace(self._wish, log_ends=cut.log_ends, log_ids=cut.log_ids)
         settings = self._settings.clusters[self._flow.flow.target]
-        return replace(self._wish, log_ends=log_ends(target, settings, self._flow.policy))
+        found = log_ends(target, settings, self._flow.policy)
+        return self._wish if found is None else replace(self._wish, log_ends=found.ends, log_ids=found.ids)
 
     def until(self, look: Callable[[], Paused | Resumed], timeout_seconds: float) -> Paused | Resumed:
         """Look until it is over; return what was seen last."""

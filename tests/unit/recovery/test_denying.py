@@ -16,6 +16,7 @@ from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
 from mirror.evidence.journal import Event, Journal
 from mirror.kafka.acls import AclListing
+from mirror.kafka.answers import Found
 from mirror.kafka.problems import ClusterError
 from mirror.model.acl import Acl
 from mirror.model.verdict import Verdict
@@ -39,8 +40,8 @@ class East:
     alias: str = EAST
     cluster_id: str = "id of east"
 
-    def topics(self, names: Collection[str] | None = None) -> dict[str, Any]:
-        return {each: SimpleNamespace(partitions=[]) for each in self.names if names is None or each in names}
+    def topics(self, names: Collection[str] | None = None) -> Found[str, Any]:
+        return Found({each: SimpleNamespace(partitions=[]) for each in self.names if names is None or each in names})
 
     def create(self, _: object, acls: Collection[Acl]) -> dict[Acl, str | None]:
         if self.refuses is None:

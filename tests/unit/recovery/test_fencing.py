@@ -12,6 +12,7 @@ from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
 from mirror.kafka.acls import AclListing, NoAuthorizer
+from mirror.kafka.answers import Found
 from mirror.kafka.cluster_model import Partition, Topic
 from mirror.model.acl import Acl, QuotaKey
 from mirror.model.partition import TopicPartition
@@ -50,9 +51,9 @@ class East:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def topics(self, names: Collection[str] | None = None) -> dict[str, Topic]:
+    def topics(self, names: Collection[str] | None = None) -> Found[str, Topic]:
         there = {name: Topic(name, "id", (Partition(0, 1, 0, (1,), (1,)),), False) for name in self.names}
-        return there if names is None else {name: there[name] for name in names}
+        return Found({name: each for name, each in there.items() if names is None or name in names})
 
     def listing(self, *_: object) -> AclListing | NoAuthorizer:
         return AclListing(frozenset(self.acls)) if self.has_authorizer else NoAuthorizer("east")

@@ -126,6 +126,8 @@ def test_records_of_aborted_transactions_of_the_standby_are_no_copies_of_strande
 
 SILENT = replace(CUT, log_ends={COPY.topic: [10], ORDERS.topic: [None]})
 WHOLE = replace(CUT, log_ends={COPY.topic: [10], ORDERS.topic: [5]})
+ANEW = replace(WHOLE, log_ids={COPY.topic: "there", ORDERS.topic: "another"})
+STILL = replace(WHOLE, log_ids={COPY.topic: "there", ORDERS.topic: "there"})
 LONGER = replace(CUT, log_ends={COPY.topic: [10], ORDERS.topic: [9]})
 
 
@@ -133,6 +135,8 @@ LONGER = replace(CUT, log_ends={COPY.topic: [10], ORDERS.topic: [9]})
     ("cut", "since", "found", "untold"),
     [
         pytest.param(WHOLE, -1, {}, {}, id="on record, and nothing is written since"),
+        pytest.param(STILL, -1, {}, {}, id="on record with its id"),
+        pytest.param(ANEW, -1, {ORDERS: (0, 5)}, {}, id="created anew, and as long by now"),
         pytest.param(LONGER, -1, {ORDERS: (0, 5)}, {}, id="on record, and another log by now"),
         pytest.param(CUT, 0, {ORDERS: (0, 5)}, {}, id="not there at the cut"),
         pytest.param(SILENT, 0, {ORDERS: (0, 5)}, {}, id="a silent leader, and all bears later times"),
