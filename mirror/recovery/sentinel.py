@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mirror.config.settings import ClusterSettings
@@ -41,6 +41,10 @@ class Look:
     ends: Mapping[TopicPartition, int]
     producers: Mapping[TopicPartition, tuple[ActiveProducer, ...]] = field(default_factory=dict)
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+    def then(self, now: Look, unknown: Mapping[TopicPartition, str]) -> Look:
+        """Return what is known at a later look: what that could not tell this one could; ``unknown`` is said of it."""
+        return Look({**self.ends, **now.ends}, {**self.producers, **now.producers}, unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +216,11 @@ def watch_for(settings: ClusterSettings, partitions: Collection[TopicPartition],
 
 
 def seen_in(look_once: Callable[[], Look], seconds: float) -> tuple[tuple[StillWritten, ...], Look]:
-    """Look again and again for so long; return what was written to meanwhile, and the last look."""
-    last = look_once()
+    """Look again and again for so long; return what was written to meanwhile, and the last look.
+
+    Of what the first look could not tell it is not known whether it grew before a later one.
+    """
+    first = last = look_once()
     written: dict[TopicPartition, StillWritten] = {}
 
     def see() -> bool:
@@ -222,7 +229,7 @@ def seen_in(look_once: Callable[[], Look], seconds: float) -> tuple[tuple[StillW
         for each in still_written(last, now):
             written[each.partition] = _joined(written.get(each.partition), each)
         # What one look could not tell the one before could.
-        last = Look({**last.ends, **now.ends}, {**last.producers, **now.producers}, now.unknown)
+        last = last.then(now, {**first.unknown, **now.unknown})
         return False
 
     with suppress(WaitTimeout):
@@ -244,24 +251,30 @@ def until_quiet(
     most_seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[tuple[StillWritten, ...], Look]:
-    """Look until nothing was written for ``quiet_seconds``; return what still was, and the last look."""
+    """Look until nothing was written for ``quiet_seconds``; return what still was, and the last look.
+
+    For so long each log must have been seen, too: what a look could not tell may have been written to before the next.
+    """
     before = look_once()
     quiet_since = clock()
     written: tuple[StillWritten, ...] = ()
+    unseen: Mapping[TopicPartition, str] = {}
 
     def is_quiet() -> bool:
-        nonlocal before, quiet_since, written
+        nonlocal before, quiet_since, written, unseen
         now = look_once()
         # A marker is the end of what was written, not more of it.
-        if found := tuple(each for each in still_written(before, now) if not each.is_marker):
-            written, quiet_since = found, clock()
-        before = now
+        found = tuple(each for each in still_written(before, now) if not each.is_marker)
+        told = {each: why for each, why in before.unknown.items() if each not in now.unknown}
+        if found or told:
+            written, unseen, quiet_since = found or written, told, clock()
+        before = before.then(now, now.unknown)
         return clock() - quiet_since >= quiet_seconds
 
     with suppress(WaitTimeout):
         wait_until(is_quiet, f"no log to grow for {quiet_seconds:g} s", timeout_seconds=most_seconds)
         return (), before
-    return written, before
+    return written, replace(before, unknown={**unseen, **before.unknown})
 
 
 def _has_written(before: ActiveProducer | None, now: ActiveProducer) -> bool:

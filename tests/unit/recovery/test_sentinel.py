@@ -98,6 +98,44 @@ def test_behind_a_write_it_must_rest_for_as_long_again() -> None:
     assert (written, len(looks)) == ((), 6), "three looks after the one that saw it"
 
 
+SILENT = Look({}, {}, {ORDERS: "its leader is silent"})
+
+
+def test_what_grew_while_its_leader_was_silent_is_seen_once_it_answers() -> None:
+    looks = [Look({ORDERS: 10}), SILENT, Look({ORDERS: 12}), *[Look({ORDERS: 12})] * 9]
+    asked: list[Look] = []
+
+    def look() -> Look:
+        asked.append(looks[len(asked)])
+        return asked[-1]
+
+    assert until_quiet(look, 3, 60, lambda: len(asked))[0] == ()
+    # Quiet since the third look, not since the first.
+    assert len(asked) == 6
+
+
+def test_a_log_must_have_been_seen_for_as_long_as_it_is_said_to_be_quiet() -> None:
+    """It was silent up to the last look, and quiet by that one alone."""
+    looks = [*[SILENT] * 4, *[Look({ORDERS: 12})] * 9]
+    asked: list[Look] = []
+
+    def look() -> Look:
+        asked.append(looks[len(asked)])
+        return asked[-1]
+
+    _, last = until_quiet(look, 5, 60, lambda: len(asked))
+    assert (len(asked), last.unknown) == (10, {})
+    flapping = iter([SILENT, *[Look({ORDERS: 12}), SILENT] * 500])
+    _, last = until_quiet(lambda: next(flapping), 600, 0.05)
+    assert ORDERS in last.unknown
+
+
+def test_of_what_the_first_look_could_not_tell_nobody_knows_whether_it_grew_before_the_second() -> None:
+    looks, last = iter([SILENT]), Look({ORDERS: 12})
+    written, seen = seen_in(lambda: next(looks, last), 0.2)
+    assert (written, seen.unknown) == ((), SILENT.unknown)
+
+
 def test_all_that_was_written_in_a_time_is_told_together() -> None:
     looks = iter(
         [
