@@ -75,7 +75,7 @@ class ClusterEnds:
     settings: MirrorSettings
     chosen: FlowSettings
     pausing: Pausing
-    compare: Callable[[FlowSettings], tuple[Verdict, str]]
+    compare: Callable[[FlowSettings, Path | None], tuple[Verdict, str]]
     pattern: str = ".*"
     probe_seconds: float = PROBE_SECONDS
     detect_seconds: float = 30.0
@@ -512,9 +512,9 @@ class ClusterEnds:
         """See `FlowEnds`."""
         return self.pausing.is_paused(self.flow)
 
-    def verify(self) -> tuple[Verdict, str]:
+    def verify(self, remember: Path | None = None) -> tuple[Verdict, str]:
         """See `FlowEnds`."""
-        return self.compare(self.chosen)
+        return self.compare(self.chosen, remember)
 
     def put(self, entry: FailoverEntry) -> None:
         """See `FlowEnds`."""

@@ -39,6 +39,7 @@ from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, w
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
+from mirror.recovery.verify_steps import verify_so_far_step, verify_step
 
 _FORWARD_AGAIN = "forward again"
 
@@ -92,12 +93,13 @@ def steps_home(
         *((save_step(move, forward, anew), make_anew_step(move, forward, anew)) if anew else ()),
         *(admitted if shares else ()),
         _mirrored_home(move, forward, anew),
+        verify_so_far_step(move.ends, move.directory),
         move.stop(),
         move.fence(),
         move.drain(),
         left_behind_step(move, forward, is_accepted=leaves_behind),
         move.cut(holds_on=False),
-        move.verify(),
+        verify_step(move.ends, move.directory),
         move.groups(),
         move.positions(),
         with_none_left_since(move.last_look(), forward),

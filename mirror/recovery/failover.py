@@ -21,6 +21,7 @@ from mirror.recovery.group_moves import MovePlan, unseen_groups_message
 from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, with_unsure
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
+from mirror.recovery.verify_steps import verify_step
 
 DETECT = "detect"
 
@@ -140,7 +141,14 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | N
     denied = () if denying is None else (deny_step(move.flow.source, denying, move.unless_given_up),)
     arrival = (move.first_write(), move.first_reads(), move.finish())
     if mode is Mode.PLANNED:
-        copy = (move.stop(), *denied, move.fence(), move.drain(), move.cut(holds_on=True), move.verify())
+        copy = (
+            move.stop(),
+            *denied,
+            move.fence(),
+            move.drain(),
+            move.cut(holds_on=True),
+            verify_step(move.ends, move.directory),
+        )
         return (
             begun_alone(move, back),
             *copy,

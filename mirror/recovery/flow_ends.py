@@ -280,8 +280,11 @@ class FlowEnds(Protocol):
         """Return, for people, of which topics that are no longer selected the source has more than was copied."""
         ...
 
-    def verify(self) -> tuple[Verdict, str]:
-        """Compare the copy with its source; return the verdict and what it rests on."""
+    def verify(self, remember: Path | None = None) -> tuple[Verdict, str]:
+        """Compare the copy with its source; return the verdict and what it rests on.
+
+        What the file ``remember`` says is equal is left out, and what was found so is written to it.
+        """
         ...
 
     def put(self, entry: FailoverEntry) -> None:

@@ -41,6 +41,7 @@ from mirror.recovery.quiet_source import STOP
 from mirror.recovery.seen_at_work import checked_reads
 from mirror.recovery.step_facts import named, placed_in, rows_in
 from mirror.recovery.steps import Known, NotTakenBack, Progress, Result, Step, StepResult, StepsUnderWay
+from mirror.recovery.verify_steps import verify_step
 from mirror.waiting import WaitTimeout, wait_until
 
 PRODUCERS = "producers"
@@ -120,7 +121,7 @@ def steps_of_producers(
         own.fence(),
         own.drain(),
         own.cut(holds_on=True),
-        own.verify(),
+        verify_step(own.ends, own.directory),
         own.last_look(),
         replace(
             own.start(),

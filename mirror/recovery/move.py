@@ -38,7 +38,7 @@ from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, Tak
 from mirror.recovery.unsure_groups import read_on, unsure
 from mirror.waiting import Counted, WaitTimeout, wait_until
 
-FENCE, DRAIN, CUT, VERIFY, GROUPS = "fence", "drain", "cut", "verify", "groups"
+FENCE, DRAIN, CUT, GROUPS = "fence", "drain", "cut", "groups"
 POSITIONS, LAST_LOOK = "positions", "last look"
 START, FIRST_WRITE, FIRST_READS, FINISH = "start", "first write", "first reads", "finish"
 
@@ -388,21 +388,6 @@ class Move:
             holds_on=holds_on,
             is_of_its_moment=True,
         )
-
-    def verify(self) -> Step:
-        """Return the step that compares the copy with its source; what is not compared proves nothing."""
-
-        def act(_: Known) -> Result:
-            if gaps := self.ends.copied().open_gaps:
-                unacknowledged = f"gaps not acknowledged (mirror gaps FILE --acknowledge): {named(gaps)}"
-                return Result(Verdict.FAIL, f"the copy has {unacknowledged}")
-            verdict, detail = self.ends.verify()
-            if verdict is not Verdict.PASS:
-                return Result(Verdict.FAIL, f"{verdict}: {detail}")
-            left = self.ends.uncopied_of_deselected()
-            return Result(Verdict.UNKNOWN if left else Verdict.PASS, "; ".join((detail, *left)))
-
-        return Step(VERIFY, f"compare {self.flow.target} with {self.flow.source}, record by record where need be", act)
 
     def last_look(self, *, is_fenced: bool = True) -> Step:
         """Return the step right before the applications are started: the run is on record, the source as it was.

@@ -71,7 +71,7 @@ class Request:
     given_up
         another run, which nobody goes on with any more.
     verify
-        compares a flow's copies with their sources; None: this process does.
+        compares a flow's copies with their sources, but for what a file remembers; None: this process does.
     fences
         whether a failover denies writes to the source by ACLs.
     makes_anew
@@ -89,7 +89,7 @@ class Request:
     applications: Callable[[Flow], Applications]
     progress: Callable[[], AbstractContextManager[Watch]]
     given_up: str | None = None
-    verify: Callable[[FlowSettings], Equivalence] | None = None
+    verify: Callable[[FlowSettings, Path | None], Equivalence] | None = None
     fences: bool = False
     makes_anew: bool = False
     leaves_behind: bool = False
@@ -461,8 +461,8 @@ def has_stopped(directory: Path) -> bool:
 def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_ends: bool) -> ClusterEnds:
     settings = request.settings
 
-    def compare(flow: FlowSettings) -> tuple[Verdict, str]:
-        found = (request.verify or _verified_here(request))(flow)
+    def compare(flow: FlowSettings, remember: Path | None) -> tuple[Verdict, str]:
+        found = (request.verify or _verified_here(request))(flow, remember)
         wrong = [
             f"{each.source}: {each.verdict}{f' ({each.problem})' if each.problem else ''}"
             for each in found.partitions
@@ -473,18 +473,21 @@ def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_en
             f"{counted(len(found.partitions), 'partition')} and "
             f"{counted(sum(each.records for each in found.partitions), 'record')} compared"
         )
+        if earlier := found.remembered.records:
+            message += f", {earlier:,} of them before"
         return found.verdict, "; ".join((message, *filter(None, (named(wrong), named(unchecked)))))
 
     pausing = EnginePausing(settings, awaits_open_ends)
     return ClusterEnds(settings, chosen, pausing, compare, groups, _PROBE_SECONDS, progress=request.progress)
 
 
-def _verified_here(request: Request) -> Callable[[FlowSettings], Equivalence]:
-    def verify(flow: FlowSettings) -> Equivalence:
+def _verified_here(request: Request) -> Callable[[FlowSettings, Path | None], Equivalence]:
+    def verify(flow: FlowSettings, remember: Path | None) -> Equivalence:
         from mirror.recovery.verify import verify_flow  # importing PySpark takes a second
 
         with request.progress() as watch:
-            return verify_flow(flow, request.settings.clusters, request.settings.enabled_flows, watch=watch)
+            clusters, flows = request.settings.clusters, request.settings.enabled_flows
+            return verify_flow(flow, clusters, flows, remember=remember, watch=watch)
 
     return verify
 

@@ -9,6 +9,7 @@
       seal.json              where the journal ended
       groups-before-N.json   the positions of groups before they were changed, for mirror groups --restore;
                              groups-put-back-N.json once that is taken back
+      compared.json          of a failback: what was found equal before the applications were stopped
       fence.json             what denies writes to the source; fence.json.lifted once that is taken back
       failback/              the failback of this failover
       groups.json            of a migration: its groups, in their order

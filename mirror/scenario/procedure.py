@@ -156,8 +156,9 @@ def _settings_of(stage: ScenarioStage, flow: Flow) -> FlowSettings:
     return found
 
 
-def _verified(stage: ScenarioStage, judges: Path, flow: FlowSettings) -> Equivalence:
-    return ask(judges, verify_flow, flow, stage.settings.clusters, stage.settings.enabled_flows)
+def _verified(stage: ScenarioStage, judges: Path, flow: FlowSettings, remember: Path | None) -> Equivalence:
+    settings = stage.settings
+    return ask(judges, verify_flow, flow, settings.clusters, settings.enabled_flows, remember=remember)
 
 
 def _carry_out(procedure: Procedure) -> None:
@@ -178,7 +179,7 @@ def _java_move(stage: ScenarioStage, flow: Flow, applications: LabApplications, 
     return Move(ends, ends, applications, entry, directory, is_planned=False)
 
 
-def _uncompared(flow: FlowSettings) -> tuple[Verdict, str]:
+def _uncompared(flow: FlowSettings, _: Path | None) -> tuple[Verdict, str]:
     return Verdict.UNKNOWN, f"{flow.flow} is not compared"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -299,6 +300,18 @@ def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west:
     assert len(left_behind.read_text().splitlines()) == 1
     assert (told["verdict"], told["stranded"]) == ("PASS", [])
     assert site.at_work() == {site.alias}
+    # What was there before the stop was compared before it.
+    details = {each["name"]: each["detail"] for each in told["steps"]}
+    names = list(details)
+    assert names.index("verify so far") < names.index("stop") < names.index("verify")
+    earlier = re.search(r"(\d[\d,]*) records? compared$", details["verify so far"])
+    assert earlier, details["verify so far"]
+    assert f", {earlier[1]} of them before" in details["verify"]
+    compared = json.loads((run / "failback" / "compared.json").read_text())["partitions"]
+    originals = [TopicPartition(site.topic, number) for number in range(PARTITIONS)]
+    assert {(each["topic"], each["partition"]): each["upstream_end"] for each in compared} == {
+        tuple(each): end for each, end in west.offsets(originals, "latest").items()
+    }
     # Those who read copies are carried home, although the topic filter names the originals alone. They were put at
     # the end of these copies, so nothing is written: their own positions count.
     carried = {

@@ -109,7 +109,7 @@ def test_records_that_were_copied_are_no_first_write_whatever_times_they_bear(
     with closing(LogWriter(client, alias="west")) as writer:
         writer.append(topic, 0, [(b"k", b"copied", (), cut + 600_000)] * 5)
         recorder(flow, writer)([Position(5, 5, 0, complete=True).record(source)])
-    ends = ClusterEnds(settings, flow, EnginePausing(settings, awaits_open_ends=False), lambda _: (Verdict.PASS, ""))
+    ends = ClusterEnds(settings, flow, EnginePausing(settings, awaits_open_ends=False), lambda *_: (Verdict.PASS, ""))
     assert ends.first_written(cut) is None
     producer = confluent_kafka.Producer(client)
     producer.produce(topic, b"of an application", partition=0)

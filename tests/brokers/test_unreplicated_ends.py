@@ -45,7 +45,7 @@ def test_what_one_broker_of_the_source_has_acknowledged_alone_is_drained_and_cou
     )
     settings = load(file)
     pausing = EnginePausing(settings, awaits_open_ends=False)
-    ends = ClusterEnds(settings, settings.enabled_flows[0], pausing, lambda _: (Verdict.PASS, ""))
+    ends = ClusterEnds(settings, settings.enabled_flows[0], pausing, lambda *_: (Verdict.PASS, ""))
     copied = replace(ends.copied(), positions={source: Position(5, 5, 0, complete=True)})
     write(client, source, range(5))
     assert loss_of(ends, copied, ask_source=True).lacking == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -117,8 +118,8 @@ def applications_after(stage: DrillStage, *, rate: float, value_bytes: int, seed
 def request(stage: DrillStage, applications: LabApplications) -> Request:
     """Return what is asked of the procedure, there and back."""
 
-    def verify(flow: FlowSettings) -> Equivalence:
-        return verification.compare(stage, flow.flow)
+    def verify(flow: FlowSettings, remember: Path | None) -> Equivalence:
+        return verification.compare(stage, flow.flow, remember)
 
     settings, chosen, directory = stage.settings, stage.flow(stage.forward), stage.run.path / FAILOVER
     quietly = nullcontext(nobody)

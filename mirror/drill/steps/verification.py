@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 
 from mirror.drill.steps.stage import DrillStage
@@ -39,11 +41,13 @@ def seed_loss(stage: DrillStage, records: int) -> str:
     return f"{removed} from the start of {partition} on {stage.standby}: this step must FAIL"
 
 
-def compare(stage: DrillStage, flow: Flow | None = None) -> Equivalence:
-    """Compare a flow's copies with their sources up to where it stands now; without one, that which is failed over."""
-    return stage.judge(
-        verify_flow, stage.flow(flow or stage.forward), stage.settings.clusters, stage.settings.enabled_flows
-    )
+def compare(stage: DrillStage, flow: Flow | None = None, remember: Path | None = None) -> Equivalence:
+    """Compare a flow's copies with their sources up to where it stands now; without one, that which is failed over.
+
+    What the file ``remember`` says is equal is left out, and what was found so is written to it.
+    """
+    chosen, settings = stage.flow(flow or stage.forward), stage.settings
+    return stage.judge(verify_flow, chosen, settings.clusters, settings.enabled_flows, remember=remember)
 
 
 def table(comparison: Equivalence) -> pd.DataFrame:

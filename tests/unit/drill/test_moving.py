@@ -198,7 +198,7 @@ def test_whoever_interrupts_a_procedure_is_told_what_stands_still_and_what_to_do
     used = used_for(moving.PLANNED_FAILOVER, file)
     planned = moving.plan(used)
 
-    def interrupted(_: object) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(StandInEnds, "verify", interrupted)

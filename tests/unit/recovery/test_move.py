@@ -19,6 +19,7 @@ from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.move import Move
 from mirror.recovery.steps import NotTakenBack, Result
+from mirror.recovery.verify_steps import verify_step
 from mirror.waiting import WaitTimeout
 from tests.unit.recovery.world import (
     EAST,
@@ -89,7 +90,7 @@ def test_a_copy_that_has_stopped_before_the_end_does_not_arrive(tmp_path: Path) 
 
 def test_a_copy_with_gaps_that_nobody_has_acknowledged_is_not_the_same(tmp_path: Path) -> None:
     world = World()
-    found = move(tmp_path, ends_of(world, open_gaps=("orders-0 from 3 to 4",))).verify().act({})
+    found = verify_step(ends_of(world, open_gaps=("orders-0 from 3 to 4",)), tmp_path).act({})
     assert (found.verdict, "orders-0 from 3 to 4" in found.detail) == (FAIL, True)
     assert world.done == [], "what is known to lack need not be looked for"
 

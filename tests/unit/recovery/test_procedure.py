@@ -684,9 +684,9 @@ def test_what_is_written_to_the_source_behind_its_fence_stops_a_planned_run(tmp_
     """Somebody starts an application on the old cluster while the copy is compared."""
 
     class Late(StandInEnds):
-        def verify(self) -> tuple[Verdict, str]:
+        def verify(self, remember: Path | None = None) -> tuple[Verdict, str]:
             self.world.written[EAST] += 1
-            return super().verify()
+            return super().verify(remember)
 
     world = World()
     move = replace(move_of(world, tmp_path), ends=Late(world, THERE.flow))
@@ -911,9 +911,11 @@ def test_what_others_write_into_a_copy_while_the_copy_is_compared_takes_a_failba
     world.not_copied_back[WEST] = INTO_COPY if leaves_behind else {}
     compare = StandInEnds.verify
 
-    def verify(ends: StandInEnds) -> tuple[Verdict, str]:
-        world.not_copied_back[WEST] = {each: (start, end + 1) for each, (start, end) in INTO_COPY.items()}
-        return compare(ends)
+    def verify(ends: StandInEnds, remember: Path | None = None) -> tuple[Verdict, str]:
+        found = compare(ends, remember)
+        if world.done[-1] == "verify the rest":
+            world.not_copied_back[WEST] = {each: (start, end + 1) for each, (start, end) in INTO_COPY.items()}
+        return found
 
     def steps(world: World, directory: Path) -> Sequence[Step]:
         return steps_home(move_home(world, directory), StandInEnds(world, THERE.flow), leaves_behind=leaves_behind)
@@ -1072,11 +1074,11 @@ def test_a_run_that_others_have_given_up_while_it_lives_neither_goes_on_nor_take
     """They have moved the applications themselves by then: what would be taken back is theirs."""
 
     class GivenUp(StandInEnds):
-        def verify(self) -> tuple[Verdict, str]:
+        def verify(self, remember: Path | None = None) -> tuple[Verdict, str]:
             if at == "verify":
                 self.others()
                 return Verdict.FAIL, "differs"
-            return super().verify()
+            return super().verify(remember)
 
         def plan_groups(self, *, ask_source: bool) -> MovePlan:
             if at == "groups" and "verify" in self.world.done:
