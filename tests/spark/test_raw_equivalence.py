@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,12 +21,14 @@ from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch
 from mirror.model.verdict import Verdict
 from mirror.proof.alignment import compare
-from mirror.proof.comparison import PartitionEquivalence
+from mirror.proof.comparison import Compared, PartitionEquivalence
 from mirror.proof.equivalence import narrowed, to_compare
 from mirror.proof.log_reader import LogOutcome, LogRange, log_rows
 from mirror.proof.pairs import Amount, Mark, PartitionPair, Remembered
-from mirror.proof.raw_batches import RawComparison, RawFinding
+from mirror.proof.raw_batches import RawComparison, RawFinding, mark_of
 from mirror.proof.raw_reader import shares_of
+from mirror.proof.verified_ranges import Logs, Memory, updated
+from mirror.recovery import verify_memory
 from tests.raw_logs import CHANGES, MIRROR, SOMEBODY, Log, Mirrored, happened, record
 from tests.spark.histories import Row, logs_of
 
@@ -254,3 +257,84 @@ def counted(said: PartitionEquivalence) -> dict[str, int]:
 def where(said: PartitionEquivalence) -> tuple[str, int | None, int | None] | None:
     first = said.first_difference
     return first and (first.what.value, first.upstream_offset, first.downstream_offset)
+
+
+LOGS = Logs("east.orders", "id-1", "id-2", 0, committed=False, remote_committed=False)
+GROWN, REMOVED, LOST, CUT, ANEW = "grown", "removed", "lost", "cut", "anew"
+
+
+def since(random: Random, logs: Mirrored, what: str) -> tuple[Mirrored, Logs, int, int]:
+    """What has become of the logs since a first comparison; which they are now, and where they begin."""
+    begin, copy_begin = 0, 0
+    if what == ANEW:
+        return happened(random, 14), replace(LOGS, topic_id="id-3"), 0, 0
+    if what == CUT:
+        # Of one side, or of both; the map tells no more of what is gone.
+        for log in (logs.source, logs.copy)[:: random.choice((1, -1))][: random.choice((1, 2))]:
+            del log.batches[-random.randint(1, 3) :]
+            log.end = log.batches[-1][1].next_offset if log.batches else 0
+        ends = logs.source.end, logs.copy.end
+        logs.runs[:] = [each for each in logs.runs if each.upstream_end <= ends[0] and each.downstream_end <= ends[1]]
+    if what in (REMOVED, LOST):
+        begin = random.choice(logs.source.batches[: len(logs.source.batches) // 2])[1].next_offset
+        left = (each for each in logs.runs if each.upstream_end > begin)
+        copy_begin = next((each.downstream + max(0, begin - each.upstream) for each in left), logs.copy.end)
+    if what == LOST:
+        copy_begin = min(copy_begin + random.randint(1, 9), logs.copy.end)
+    return happened(random, 8, damage=random.choice((0.0, 0.0, 0.3)), onto=logs), LOGS, begin, copy_begin
+
+
+def first_part(pair: PartitionPair, found: RawFinding, said: PartitionEquivalence) -> PartitionEquivalence:
+    """What the comparison of all there was has found, with what is known of the way it went."""
+    how = Compared(by_bytes=found.amount, last=found.last, target_last=found.target_last, is_by_batches=True)
+    return replace(said, source=pair.source.partition, compared=how)
+
+
+def test_a_comparison_in_two_parts_says_what_that_of_the_whole_does(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happens between them: what lay in the first part is left out only as long as it is there as it was."""
+
+    def stands(channel: Any, _: TopicPartition, mark: Mark) -> bool:
+        return mark in [mark_of(header) for _, header in channel.log.batches]
+
+    monkeypatch.setattr(verify_memory, "_stands", stands)
+    randoms = [Random(1_000 + seed) for seed in range(STORIES)]
+    before = [happened(random, 10, damage=random.choice((0.0, 0.0, 0.0, 0.2))) for random in randoms]
+    pairs = [
+        pair_of(seed, logs, (0, logs.source.end), (0, logs.copy.end), is_shared=bool(seed % 2))
+        for seed, logs in enumerate(before)
+    ]
+    found = [by_bytes(pair, logs) for pair, logs in zip(pairs, before, strict=True)]
+    told = said_of(spark, [(narrowed(*each), logs) for *each, logs in zip(pairs, found, before, strict=True)])
+    first = list(map(first_part, pairs, found, told))
+    memory = updated(
+        Memory("east->west", "E", "W", {}),
+        dict.fromkeys((each.source.partition for each in pairs), LOGS),
+        zip(pairs, first, strict=True),
+    )
+    assert {each.source for each in first if each.verdict is Verdict.PASS} == set(memory.entries)
+
+    whole, rest, changes = [], [], []
+    for seed, (random, logs) in enumerate(zip(randoms, before, strict=True)):
+        what = random.choice((GROWN, GROWN, REMOVED, LOST, CUT, ANEW))
+        now, which, begin, copy_begin = since(random, logs, what)
+        pair = pair_of(seed, now, (begin, now.source.end), (copy_begin, now.copy.end), is_shared=bool(seed % 2))
+        entry, channels = (
+            memory.entries.get(pair.source.partition),
+            [SimpleNamespace(alias="", log=log) for log in (now.source, now.copy)],
+        )
+        recalled = pair
+        if entry is not None:
+            recalled = verify_memory.with_memory(pair, entry, which, channels, lost=what == LOST)  # type: ignore[arg-type]
+        left = narrowed(recalled, by_bytes(to_compare(recalled), now))
+        whole.append((pair, now))
+        rest.append((moved(left, STORIES), now))
+        changes.append((what, recalled.remembered is not None))
+    said = said_of(spark, [*whole, *rest])
+
+    for (what, _), expected, both in zip(changes, said[:STORIES], said[STORIES:], strict=True):
+        assert (what, both.verdict, facts(both)) == (what, expected.verdict, facts(expected))
+    remembering = {what for what, is_recalled in changes if is_recalled}
+    assert remembering == {GROWN, REMOVED}
+    assert {each.verdict for each in said} == {Verdict.PASS, Verdict.FAIL}
