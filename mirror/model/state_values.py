@@ -41,6 +41,12 @@ class RunReport:
     notes: tuple[str, ...] = ()
     stopped: Mapping[TopicPartition, str] = field(default_factory=dict)
 
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What was wrong then, in words for people: of an engine that had just started, that it had copied nothing."""
+        begun = ("it had copied nothing yet since it was started",) if self.state == "STARTING" else ()
+        return (*begun, *self.reasons)
+
     def record(self) -> StateRecord:
         """Return the record that keeps this report."""
         value = {

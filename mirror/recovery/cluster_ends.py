@@ -34,7 +34,7 @@ from mirror.model.pause import Pauses
 from mirror.model.position import Position
 from mirror.model.progress import Watch, nobody
 from mirror.model.state_record import StateRecord
-from mirror.model.state_values import RunReport, failover_record, no_failover_record
+from mirror.model.state_values import failover_record, no_failover_record
 from mirror.model.verdict import Verdict
 from mirror.recovery import stranded_files
 from mirror.recovery.cut_log_ends import ended_at_the_cut
@@ -56,6 +56,7 @@ from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
 from mirror.recovery.seen_at_work import Placed, first_write, gone_on, idle_groups
 from mirror.recovery.state_followers import StateFollowers
+from mirror.recovery.staying import NOBODY, Staying, find_staying
 from mirror.recovery.step_facts import named
 from mirror.recovery.stranded_files import Stranded, StrandedFile
 from mirror.recovery.written_by_others import written_among, written_in
@@ -79,6 +80,7 @@ class ClusterEnds:
     pattern: str = ".*"
     probe_seconds: float = PROBE_SECONDS
     detect_seconds: float = 30.0
+    apart: Staying = NOBODY
     progress: Callable[[], AbstractContextManager[Watch]] = lambda: nullcontext(nobody)
     followed: StateFollowers = field(default_factory=StateFollowers, compare=False, repr=False)
     probed: ProbeRow = field(default_factory=ProbeRow, compare=False, repr=False)
@@ -140,7 +142,7 @@ class ClusterEnds:
             tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
             by_hand.descriptions(),
             dict(state.placements),
-            _troubles(state.run),
+            state.run.troubles if state.run else (),
             deselected_topics(self.chosen, state.positions),
             closed_notes(self.flow, self.settings.clusters[self.flow.target].bootstrap_servers, state),
         )
@@ -200,7 +202,7 @@ class ClusterEnds:
         """See `FlowEnds`."""
         topics, ends = self.topics(names), self.ends()
         partitions = [each for each in sorted(ends.ends) if each.topic in topics]
-        _private(directory)
+        stranded_files.make_private(directory)
         files: list[StrandedFile] = []
         with self._source() as source, closing(self._target()) as target, self.progress() as watch:
             for number, each in enumerate(partitions):
@@ -220,7 +222,7 @@ class ClusterEnds:
         """See `FlowEnds`."""
         copied_back = self._copied_back()
         topics, chosen = self.topics({each.topic for each in stretches}), sorted(stretches)
-        _private(directory)
+        stranded_files.make_private(directory)
         files: list[StrandedFile] = []
         with self._source() as source, self.progress() as watch:
             for number, each in enumerate(chosen):
@@ -460,6 +462,16 @@ class ClusterEnds:
         """See `FlowEnds`."""
         return replace(self, pattern=pattern)
 
+    def staying(self) -> Staying:
+        """See `FlowEnds`."""
+        there = self._state_of(Flow(self.flow.target, self.flow.source))
+        put = {(group, partition.topic) for group, partition in there.placements}
+        return find_staying(self.chosen, self.settings.clusters, {each.topic for each in there.positions}, put)
+
+    def but_for(self, staying: Staying) -> ClusterEnds:
+        """See `FlowEnds`."""
+        return replace(self, apart=staying)
+
     def remaining(self, moved: Collection[str]) -> Remaining:
         """See `FlowEnds`."""
         with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
@@ -476,7 +488,7 @@ class ClusterEnds:
             back=self.settings.back_of(self.flow),
             with_left_out=True,
             log=self.followed.log(self.settings.clusters, self.flow),
-        )
+        ).without(self.apart.groups)
 
     def move_groups(self, plan: MovePlan, snapshot: Path) -> GroupMoves:
         """See `FlowEnds`."""
@@ -550,7 +562,8 @@ class ClusterEnds:
 
     def _selects(self, topic: str) -> bool:
         # Heartbeats come from the engine itself, whatever the applications do.
-        return self.chosen.replicates(topic) and not self.chosen.policy.is_heartbeats_topic(topic)
+        is_seen = self.chosen.replicates(topic) and topic not in self.apart.topics
+        return is_seen and not self.chosen.policy.is_heartbeats_topic(topic)
 
     def _is_paused(self, by_hand: Pauses, topic: str) -> bool:
         return self._selects(topic) and by_hand.is_paused(topic)
@@ -586,15 +599,3 @@ class ClusterEnds:
         client = self.settings.clusters[self.flow.source].client
         with closing(Channel(self.flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
             yield channel
-
-
-def _private(directory: Path) -> None:
-    """Make a new folder for records, which others on the machine are not to read."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    directory.mkdir(mode=0o700)
-
-
-def _troubles(run: RunReport | None) -> tuple[str, ...]:
-    if run is not None and run.state == "STARTING":
-        return ("it had copied nothing yet since it was started", *run.reasons)
-    return () if run is None else run.reasons

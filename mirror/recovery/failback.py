@@ -37,6 +37,7 @@ from mirror.recovery.making_anew import (
 )
 from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, with_unsure
 from mirror.recovery.rewritten import Rewritten
+from mirror.recovery.staying import NOBODY
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
 from mirror.recovery.verify_steps import verify_so_far_step, verify_step
@@ -169,11 +170,14 @@ def look_home(
         refusal = left_behind_refusal(forward, is_accepted=leaves_behind)
     if refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, _without_stops(move.ends.copied(), anew), is_resumed=True)
-    moves = None if GROUPS in progress.proven or refusal is not None else move.ends.plan_groups(ask_source=True)
+    is_planned = GROUPS not in progress.proven and refusal is None
+    staying = move.ends.staying() if is_planned else NOBODY
+    moves = move.ends.but_for(staying).plan_groups(ask_source=True) if is_planned else None
     unsure = move.unsure(moves, move.ends.copied()) if moves is not None else []
     notes = (
         naming(forward, record),
         *_made_anew_messages(move, forward, anew - before),
+        *((f"{staying.message(move.flow.source)}; stop before whoever is to go home",) if staying.groups else ()),
         f"{forward.flow} stays paused until the applications are back; then both flows copy",
         *by_hand_of(forward.flow, record),
         *deselected_of(forward.flow, record),

@@ -21,6 +21,7 @@ from mirror.recovery.recent_writers import Writers
 from mirror.recovery.remaining import Remaining
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.seen_at_work import Placed
+from mirror.recovery.staying import Staying
 from mirror.recovery.stranded_files import Stranded
 
 
@@ -246,6 +247,14 @@ class FlowEnds(Protocol):
 
     def of_groups(self, pattern: str) -> FlowEnds:
         """Return the same ends, that see only the groups whose whole id matches a regular expression."""
+        ...
+
+    def staying(self) -> Staying:
+        """Return which groups are at work on the source in topics of its own alone, once the applications left it."""
+        ...
+
+    def but_for(self, staying: Staying) -> FlowEnds:
+        """Return the same ends, that see none of the groups that stay, nor the topics that are theirs alone."""
         ...
 
     def remaining(self, moved: Collection[str]) -> Remaining:

@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -168,6 +168,23 @@ class MovePlan:
         where = decision.group, decision.partition
         return any(
             each.is_gone for each in self.positions if (each.group, TopicPartition(each.topic, each.partition)) == where
+        )
+
+    def without(self, groups: Collection[str]) -> MovePlan:
+        """Return the plan for all other groups."""
+        if not groups:
+            return self
+        return replace(
+            self,
+            positions=tuple(each for each in self.positions if each.group not in groups),
+            decisions=tuple(each for each in self.decisions if each.group not in groups),
+            untranslated=tuple(each for each in self.untranslated if each.group not in groups),
+            unneeded=tuple(each for each in self.unneeded if each.group not in groups),
+            unmirrored=tuple(each for each in self.unmirrored if each.group not in groups),
+            left_out=Found(
+                {group: topics for group, topics in self.left_out.items() if group not in groups},
+                self.left_out.problems,
+            ),
         )
 
     def rows(self) -> list[dict[str, Any]]:

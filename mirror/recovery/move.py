@@ -24,6 +24,7 @@ from mirror.recovery.group_moves import MovePlan, unseen_groups_message
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
 from mirror.recovery.seen_at_work import checked_reads, checked_write
+from mirror.recovery.staying import NOBODY, Staying
 from mirror.recovery.step_facts import (
     COLUMNS,
     by_reason,
@@ -192,7 +193,8 @@ class Move:
             if isinstance(answer, NotDone) and not self.is_planned:
                 advice = f"where nobody can reach them, leave the stop command of {source} out"
                 return Result(Verdict.FAIL, f"{answer}. No group was moved, and the flow goes on; {advice}")
-            if self.entry.mode == "cut-off" and is_word(answer) and (problem := self._source.who_writes()) is not None:
+            is_doubtful = self.entry.mode == "cut-off" and is_word(answer)
+            if is_doubtful and (problem := self._source().who_writes()) is not None:
                 return Result(Verdict.FAIL, f"{_detail(answer)}, but {problem}. No group was moved")
             return result_of(answer, at_ms=self.now_ms(), confirmed=isinstance(answer, Done))
 
@@ -259,30 +261,40 @@ class Move:
 
     def fence(self) -> Step:
         """Return the step that makes sure that nobody writes to the source any more, and fixes where its logs end."""
+        is_home = self.entry.phase is Phase.RETURNING
+
+        def act(known: Known) -> Result:
+            # Who was agreed to be moved is waited for.
+            staying = self.ends.staying().without(self.agreed or ()) if is_home else NOBODY
+            return staying.beside(self._source(staying).look(known), self.flow.source)
+
         doing = f"make sure that nobody writes to {self.flow.source}: no log grows, no transaction is open"
         return Step(
             FENCE,
             doing,
-            self._source.look,
-            drift=self._source.grown,
+            act,
+            drift=lambda facts: self.grown({FENCE: facts}),
             moments=when_passed(Event.FENCED),
             is_of_its_moment=True,
             # Whoever writes on was not stopped, or is at work again.
             renews=(STOP, DENY),
         )
 
-    @property
-    def _source(self) -> QuietSource:
+    def _source(self, staying: Staying = NOBODY) -> QuietSource:
         times = self.times
-        return QuietSource(self.ends, times.quiet, times.fence, times.slow, self.monotonic)
+        return QuietSource(self.ends.but_for(staying), times.quiet, times.fence, times.slow, self.monotonic)
+
+    def _moving(self, known: Known) -> FlowEnds:
+        """Return the ends without who stays, by what the fence has found."""
+        return self.ends.but_for(Staying.of(known.get(FENCE, {})))
 
     def grown(self, known: Known) -> str | None:
         """Return which logs of the source have grown since it was fenced; None: none has."""
-        return self._source.grown(known[FENCE])
+        return self._source(Staying.of(known[FENCE])).grown(known[FENCE])
 
     def grown_by_others(self, known: Known) -> str | None:
         """Return which of those logs have grown by more than what the flow back has copied there; None: none has."""
-        return self._source.grown_by_others(known[FENCE])
+        return self._source().grown_by_others(known[FENCE])
 
     def drain(self) -> Step:
         """Return the step that waits until the copy has reached where the logs of the source end."""
@@ -402,7 +414,7 @@ class Move:
             problem = self.off_record() or (self.grown(known) if is_quiet else None)
             # A migration moves no groups on the way to its producers.
             if problem is None and self.is_planned and GROUPS in known:
-                problem = read_on(self.ends.plan_groups(ask_source=True), known[GROUPS])
+                problem = read_on(self._moving(known).plan_groups(ask_source=True), known[GROUPS])
             return Result(Verdict.PASS, so) if problem is None else Result(Verdict.FAIL, problem)
 
         # What was so when an earlier process looked says nothing.
@@ -413,8 +425,8 @@ class Move:
     def groups(self) -> Step:
         """Return the step that gives every group, on the target, the position where it stopped on the source."""
 
-        def act(_: Known) -> Result:
-            plan = self.ends.plan_groups(ask_source=self.is_planned or self.entry.mode == "cut-off")
+        def act(known: Known) -> Result:
+            plan = self._moving(known).plan_groups(ask_source=self.is_planned or self.entry.mode == "cut-off")
             if problem := self.off_record() or self.refusal(plan):
                 return Result(Verdict.FAIL, problem)
             moves = self.ends.move_groups(plan, run_snapshots.following(self.directory))

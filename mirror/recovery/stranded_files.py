@@ -124,6 +124,12 @@ def next_directory(run: Path) -> Path:
     return run / f"{_NAME}-{max(taken, default=0) + 1}"
 
 
+def make_private(directory: Path) -> None:
+    """Make a new folder for records, which others on the machine are not to read."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700)
+
+
 def save(directory: Path, partition: TopicPartition, end: int, records: Iterable[Record]) -> StrandedFile:
     """Write records of a partition to a file of ``directory``, forced to disk.
 

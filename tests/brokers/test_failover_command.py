@@ -19,6 +19,7 @@ from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
 from mirror.control.status import observe
 from mirror.evidence.journal import Event, Journal
+from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import read_records
@@ -177,8 +178,8 @@ def site(
     file.write_text(
         f"clusters = {alias}, west\n{alias}.bootstrap.servers = {reached}\n"
         f"west.bootstrap.servers = {address(east_west, 'west')}\n"
-        f"{alias}->west.enabled = true\nwest->{alias}.enabled = true\ntopics = {topic}\n"
-        f"groups = {'|'.join(groups)}\nemit.checkpoints.interval.seconds = 1\n{FACTORS}"
+        f"{alias}->west.enabled = true\nwest->{alias}.enabled = true\ntopics = {topic}(-own)?\n"
+        f"groups = {'|'.join([*groups, f'{topic}-local'])}\nemit.checkpoints.interval.seconds = 1\n{FACTORS}"
         + (IDENTITY if given in (UNCHANGED, SAME) else "")
         + ("mirror.offsets = same\n" if given == SAME else "")
     )
@@ -323,6 +324,44 @@ def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west:
         assert sum(old.offsets(home, "latest").values()) >= len(site.sends("west"))
     code, said = site.command("failback", "--applications", str(site.applications), "--yes")
     assert (code, "is not failed over" in said.replace("\n", " ")) == (2, True)
+
+
+@pytest.mark.long
+def test_an_application_of_the_standby_s_own_goes_on_while_the_others_are_led_home(site: Site, west: Cluster) -> None:
+    """It writes and reads all the time, in a topic that the flow back copies and the old cluster has never had."""
+    own, local = f"{site.topic}-own", f"{site.topic}-local"
+    assert [each.problem for each in west.create_topics([NewTopic(own, 1, 1)]) if each.problem] == []
+    common = ["--topic", own, "--cluster", "west", "--bootstrap", west.bootstrap_servers]
+    common += ["--ledger", str(site.directory / "own-ledger")]
+    load = ["mirror.lab.load", "--name", "own", "--rate", "20", *common]
+    reader = ["mirror.lab.readers", "--name", "own", "--group", local, *common]
+    for name, argv in (("own-load", load), ("own-reader", reader)):
+        processes.start(site.played, name, [sys.executable, "-m", *argv], owner_pid=os.getpid())
+
+    def position() -> int:
+        return sum(each.position for each in west.positions_of_groups([local]).get(local, Found()).values())
+
+    site.await_work(site.alias)
+    site.await_flow(site.flow)
+    read = wait_until(position, "the own application to have read", timeout_seconds=60)
+    how = ("--run-directory", str(site.directory / "run"), "--applications", str(site.applications), "--json")
+    code, told = site.command("failover", "--mode", "planned", *how, "--yes")
+    assert code == 0, unmet(told)
+    site.await_work("west")
+    site.await_flow(f"west->{site.alias}")
+
+    code, plan = site.command("failback", *how, "--dry-run")
+    assert code == 0, plan
+    assert [each for each in plan["notes"] if f"group {local} ({own})" in each], plan["notes"]
+    assert local not in {row["group"] for row in plan["groups"]}
+    code, told = site.command("failback", *how, "--yes")
+    assert (code, told["verdict"] if code == 0 else unmet(told)) == (0, "PASS")
+    (fenced,) = [each for each in told["steps"] if each["name"] == "fence"]
+    assert f"group {local} ({own})" in fenced["detail"]
+    assert site.at_work() == {site.alias, "own"}
+    assert position() > read
+    with Cluster.connect(site.source) as old:
+        assert not old.positions_of_groups([local]).get(local)
 
 
 @pytest.mark.long

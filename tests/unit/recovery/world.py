@@ -28,11 +28,13 @@ from mirror.recovery.probing import Gone, StillThere, refused_words
 from mirror.recovery.recent_writers import Writers
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.seen_at_work import Placed
+from mirror.recovery.staying import NOBODY, Staying
 from mirror.recovery.stranded_files import Stranded, save, seal
 from tests.unit.config.files import flows_of
 
 EAST, WEST = "east", "west"
 ORDERS = TopicPartition("orders", 0)
+OWN = TopicPartition("inventory", 0)
 THERE, HOME = flows_of("east->west", "west->east")
 ENTRY = FailoverEntry("ours", "planned", Phase.UNDER_WAY, "host:/run", 1)
 
@@ -68,6 +70,9 @@ class World:
     refused: tuple[Unmoved, ...] = ()
     verdict: Verdict = Verdict.PASS
     open_transactions: tuple[str, ...] = ()
+    # Who stays on the standby, and how much is written there by others than the applications that move.
+    staying: Staying = NOBODY
+    own: int | None = None
     # The topic of east: the id it has, None while it is deleted, and whether what is produced to it is refused.
     east_topic: str | None = "id here"
     is_closed: bool = False
@@ -103,6 +108,7 @@ class StandInEnds:
 
     world: World
     flow: Flow
+    apart: Staying = NOBODY
 
     def copy_of(self, topic: str) -> str:
         return f"{self.flow.source}.{topic}"
@@ -135,11 +141,12 @@ class StandInEnds:
         if self.flow not in world.paused and world.is_up[source]:
             world.copied[source] = world.written[source]
         position = Position(world.copied[source], world.copied[source], 0, complete=True)
+        positions = {ORDERS: position} | {each: replace(position, upstream=end) for each, end in self._own().items()}
         failovers = tuple(world.record.values()) if self.flow == THERE.flow else ()
         by_hand = world.by_hand.get(self.flow)
         pauses = () if by_hand is None else (by_hand,)
         said = f"id of {source}", 5, failovers, world.paused_topics, pauses
-        return Copied({ORDERS: position}, {}, (), *said, {}, world.troubles, world.deselected, world.closed)
+        return Copied(positions, {}, (), *said, {}, world.troubles, world.deselected, world.closed)
 
     def is_running(self) -> bool:
         self.world.call()
@@ -150,7 +157,23 @@ class StandInEnds:
         if self.flow.source in self.world.at_work:
             self.world.written[self.flow.source] += 1
         source, world = self.flow.source, self.world
-        return Ends(f"id of {source}", {ORDERS: world.starts[source]}, {ORDERS: world.written[source]})
+        own = self._own()
+        starts = {ORDERS: world.starts[source], **dict.fromkeys(own, 0)}
+        return Ends(f"id of {source}", starts, {ORDERS: world.written[source], **own})
+
+    def _own(self) -> dict[TopicPartition, int]:
+        """The logs that somebody writes to who stays on the standby; each look finds more."""
+        if self.flow != HOME.flow or self.world.own is None or OWN.topic in self.apart.topics:
+            return {}
+        self.world.own += 1
+        return {OWN: self.world.own}
+
+    def staying(self) -> Staying:
+        self.world.call()
+        return self.world.staying
+
+    def but_for(self, staying: Staying) -> StandInEnds:
+        return replace(self, apart=staying)
 
     def rewritten(self) -> Rewritten:
         self.world.call()
@@ -242,7 +265,8 @@ class StandInEnds:
 
     def members(self, groups: Sequence[str]) -> Sequence[str]:
         self.world.call()
-        return [f"group {each}" for each in groups if self.flow.source in self.world.at_work]
+        stays = self.world.staying.groups if self.flow == HOME.flow else {}
+        return [f"group {each}" for each in groups if self.flow.source in self.world.at_work or each in stays]
 
     def first_written(self, since_ms: int) -> int | None:
         self.world.call()
@@ -271,7 +295,8 @@ class StandInEnds:
             action = GroupAction.KEEP if target.get(group) == at else GroupAction.WRITE
             placed = Placement(group, ORDERS, at, at, at)
             decisions.append(GroupDecision(group, ORDERS, before, GroupPosition(at), action, "", placed))
-        return MovePlan(settings, tuple(positions), tuple(decisions), self.world.refused)
+        plan = MovePlan(settings, tuple(positions), tuple(decisions), self.world.refused)
+        return plan.without(self.apart.groups)
 
     def move_groups(self, plan: MovePlan, snapshot: Path) -> GroupMoves:
         saved = tuple(SavedPosition(each.group, ORDERS, "", each.present, each.wanted) for each in plan.writes)
