@@ -33,6 +33,13 @@ from tests.brokers.command import mirror
 from tests.brokers.engines import Engines, address_of, asked
 
 _USER = "mirror"
+both_modes = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param("", id="default"),
+        pytest.param("west.exactly.once.source.support = enabled\n", id="exactly-once", marks=pytest.mark.long),
+    ],
+)
 SOURCE, CHECKPOINT = (f"kafka_connect_mirror_mirror{connector}connector_" for connector in ("source", "checkpoint"))
 
 
@@ -76,6 +83,7 @@ def test_an_engine_on_a_machine_whose_clock_is_off_runs_until_it_is_killed(
         wait_until(lambda: observer.look().state, "silence", timeout_seconds=60, until=lambda state: state == "STOPPED")
 
 
+@both_modes
 @pytest.mark.parametrize(
     ("after_kill", "after_stop"),
     [
@@ -85,9 +93,10 @@ def test_an_engine_on_a_machine_whose_clock_is_off_runs_until_it_is_killed(
     ],
 )
 def test_the_second_stands_by_and_copies_when_the_first_is_killed_told_to_stop_or_frozen(
-    engines: Engines, after_kill: float, after_stop: float
+    engines: Engines, after_kill: float, after_stop: float, settings: str
 ) -> None:
     """Within 15 s of kill -9, within 5 s of SIGTERM; who was frozen writes nothing when it thaws."""
+    engines.settings = settings
     first = engines.running["first"] = engines.start()
     engines.send(1_000)
     engines.await_all()
@@ -126,9 +135,7 @@ def test_the_second_stands_by_and_copies_when_the_first_is_killed_told_to_stop_o
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "settings", ["", "west.exactly.once.source.support = enabled\n"], ids=["default", "exactly-once"]
-)
+@both_modes
 def test_killed_and_frozen_in_turns_two_engines_leave_every_record_once(engines: Engines, settings: str) -> None:
     engines.settings = settings
     killed_and_frozen_in_turns(engines)
@@ -191,9 +198,7 @@ def test_two_engines_without_rights_on_transactional_ids_lose_nothing_and_say_wh
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "settings", ["", "west.exactly.once.source.support = enabled\n"], ids=["default", "exactly-once"]
-)
+@both_modes
 def test_rights_that_are_taken_away_and_given_back_while_engines_copy_lose_and_double_nothing(
     of_a_user: Engines, settings: str
 ) -> None:
