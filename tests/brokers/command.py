@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,17 @@ from mirror.lab.clusters import Lab
 FACTORS = "".join(f"{key} = 1\n" for key in mm2.REPLICATION_FACTORS)
 
 
-def mirror(*argv: str, timeout_seconds: float = 240.0) -> subprocess.CompletedProcess[str]:
-    """Run the command and return what it said and its exit code."""
+def mirror(
+    *argv: str, timeout_seconds: float = 240.0, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command, with ``env`` laid over this process's environment; return what it said and its exit code."""
     return subprocess.run(
-        [sys.executable, "-m", "mirror", *argv], capture_output=True, text=True, check=False, timeout=timeout_seconds
+        [sys.executable, "-m", "mirror", *argv],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout_seconds,
+        env={**os.environ, **(env or {})},
     )
 
 

@@ -19,6 +19,8 @@ from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.waiting import wait_until
 from tests.brokers.command import address, in_process, mirror, status_of, write
+from tests.brokers.engines import PARTITIONS, Engines
+from tests.brokers.run_first import AN_HOUR, WallClock
 from tests.spark.small import small_spark
 
 
@@ -106,3 +108,39 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         assert compared["notes"] == [told]
     finally:
         assert engine.terminate(60)
+
+
+@pytest.mark.long
+def test_an_acknowledgement_lets_the_copy_go_on_although_clocks_step_back(engines: Engines, tmp_path: Path) -> None:
+    """Of two gaps the newer one bears the earlier time, and each is acknowledged an hour before it was found."""
+    engines.settings = "mirror.gaps = stop\nmirror.epoch.seconds = 2\nheartbeats.replication.enabled = false\n"
+    clock, admin = WallClock(tmp_path / "clock"), AdminClient(engines.source)
+    engine = engines.running["engine"] = engines.start(env=clock.env)
+    engines.send(10 * PARTITIONS)
+    engines.await_all()
+    left, found = [*range(10)], list[dict[str, Any]]()
+
+    def stopping() -> list[dict[str, Any]]:
+        return [
+            one for one in json.loads(in_process("gaps", str(engines.file), "--json").stdout) if one["stops_the_copy"]
+        ]
+
+    for hours, first in ((1, 10), (0, 110)):
+        engine.kill()
+        engines.send(100 * PARTITIONS)
+        for deleted in admin.delete_records([confluent_kafka.TopicPartition(engines.topic, 0, first + 50)]).values():
+            deleted.result(20)
+        clock.set(hours * AN_HOUR)
+        engine = engines.running["engine"] = engines.start(env=clock.env)
+        wait_until(stopping, "the copy to stop", timeout_seconds=120)
+        clock.set((hours - 1) * AN_HOUR)
+        done = mirror("gaps", str(engines.file), "--acknowledge", "--reason", "a test", "--json", env=clock.env)
+        found += json.loads(done.stdout)
+        left += range(first + 50, first + 100)
+        wanted = [number * PARTITIONS for number in left]
+        wait_until(lambda: engines.numbers()[0], "the copy to go on", timeout_seconds=60, until=wanted.__eq__)
+
+    assert [(one["from"], one["to"]) for one in found] == [(10, 60), (110, 160)]
+    assert found[0]["found_at"] > found[1]["found_at"]
+    assert all(one["acknowledged"]["at"] < one["found_at"] for one in found)
+    assert stopping() == []

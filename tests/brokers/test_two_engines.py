@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
 from mirror.control import liveness
+from mirror.control.flow_log import FlowLog
 from mirror.control.status import observe
 from mirror.kafka.acls import create_acls, delete_acls
 from mirror.kafka.cluster import Cluster
@@ -28,9 +31,12 @@ from mirror.lab import clusters, faults, users
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
+from mirror.model.leadership import Claim
+from mirror.model.state_record import state_topic
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.engines import Engines, address_of, asked
+from tests.brokers.run_first import AN_HOUR, WallClock
 
 _USER = "mirror"
 both_modes = pytest.mark.parametrize(
@@ -81,6 +87,54 @@ def test_an_engine_on_a_machine_whose_clock_is_off_runs_until_it_is_killed(
         assert observer.look().state == "RUNNING"
         engine.kill()
         wait_until(lambda: observer.look().state, "silence", timeout_seconds=60, until=lambda state: state == "STOPPED")
+
+
+@pytest.mark.long
+def test_an_engine_whose_clock_steps_by_hours_leaves_the_flow_to_a_living_leader_and_takes_it_from_a_silent_one(
+    engines: Engines, tmp_path: Path
+) -> None:
+    """Either engine's clock; who was silent writes nothing when it goes on, and follows one that is dead."""
+    clocks = [WallClock(tmp_path / name) for name in ("clock-1", "clock-2")]
+    first = engines.running["first"] = engines.start(env=clocks[0].env)
+    engines.send(1_000)
+    engines.await_all()
+    second = engines.running["second"] = engines.start(env=clocks[1].env)
+    with closing(FlowLog(engines.target, state_topic(engines.alias), alias="west")) as log:
+
+        def claim() -> Claim:
+            found = log.poll().claim
+            assert found is not None
+            return found
+
+        def await_standby(engine: ManagedProcess) -> None:
+            wait_until(
+                lambda: {each.pid for each in log.poll().standbys.values()},
+                "it to stand by",
+                timeout_seconds=60,
+                until=lambda pids: engine.pid in pids,
+            )
+
+        await_standby(second)
+        for clock, hours in itertools.product(clocks, (1, -1)):
+            clock.set(hours * AN_HOUR)
+            # By then a claim that nobody had renewed would be over.
+            told = claim().renewals + 4
+            wait_until(claim, "renewals", timeout_seconds=60, until=lambda seen, told=told: seen.renewals >= told)
+            assert (claim().pid, claim().term) == (first.pid, 1)
+
+        faults.suspend([first])
+        engines.send(1_000)
+        engines.await_all()
+        assert (claim().pid, claim().term) == (second.pid, 2)
+        faults.resume([first])
+        engines.send(1_000)
+        engines.await_all()
+        await_standby(first)
+        second.kill()
+        engines.send(1_000)
+        engines.await_all()
+        assert (claim().pid, claim().term) == (first.pid, 3)
+    engines.assert_each_once()
 
 
 @both_modes
