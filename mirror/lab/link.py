@@ -99,6 +99,16 @@ class Link:
         if process is not None and process.is_alive() and not process.terminate(_STOP_SECONDS):
             process.kill()
 
+    def under_way(self) -> int:
+        """Return how many bytes are on the line: sent, and not arrived.
+
+        Raises
+        ------
+        LabError
+            if the relay does not run.
+        """
+        return int(self._order({})["bytes"])
+
     def set(self, **changes: float | None) -> None:
         """Change what is named of the line (:class:`mirror.lab.relay.Line`), for connections that stand, too.
 
@@ -141,13 +151,14 @@ class Link:
         """
         self._order({"cut": None})
 
-    def _order(self, changes: dict[str, Any]) -> None:
+    def _order(self, changes: dict[str, Any]) -> dict[str, Any]:
         try:
             answer = self._ask(changes)
         except (OSError, ValueError) as problem:
             raise LabError(f"the link {self.name} (port {self.listen_port}) does not answer: {problem}") from problem
         if "problem" in answer:
             raise LabError(f"the link {self.name} refuses {changes}: {answer['problem']}")
+        return answer
 
     def _ask(self, changes: dict[str, Any]) -> dict[str, Any]:
         with socket.create_connection((ports.LOOPBACK, self.control_port), timeout=_ANSWER_SECONDS) as control:

@@ -86,7 +86,7 @@ class _Direction:
         self._free = free
         self._is_back = is_back
         self._chunks: deque[tuple[float, bytes | None]] = deque()
-        self._size = 0
+        self.size = 0
         self._last_due = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._reader: asyncio.Transport | None = None
@@ -112,8 +112,8 @@ class _Direction:
         due = now + (line.delay_ms + self._relay.chance.uniform(0.0, line.jitter_ms)) / 1000
         self._last_due = max(self._last_due, due)
         self._chunks.append((self._last_due, chunk))
-        self._size += size
-        if not self._is_full and self._size > line.window_bytes and self._reader:
+        self.size += size
+        if not self._is_full and self.size > line.window_bytes and self._reader:
             self._is_full = True
             self._reader.pause_reading()
         self.pump()
@@ -128,7 +128,7 @@ class _Direction:
         now = self._relay.now()
         while self._chunks and self._chunks[0][0] <= now and self._may_write:
             _, chunk = self._chunks.popleft()
-            self._size -= len(chunk or b"")
+            self.size -= len(chunk or b"")
             if chunk is None:
                 self._writer.close()
             elif self._writer.is_closing():
@@ -139,7 +139,7 @@ class _Direction:
                 # Who has hung up meanwhile need not be told.
                 with contextlib.suppress(OSError):
                     self._writer.write_eof()
-        if self._is_full and self._size <= self._relay.line.window_bytes / 2 and self._reader:
+        if self._is_full and self.size <= self._relay.line.window_bytes / 2 and self._reader:
             self._is_full = False
             if not self._reader.is_closing():
                 self._reader.resume_reading()
@@ -239,6 +239,11 @@ class Relay:
         self._unconnected: list[Pair] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def under_way(self) -> int:
+        """How many bytes have been taken in and not been handed on."""
+        return sum(each.size for pair in self.pairs for each in (pair.there, pair.back))
+
     def now(self) -> float:
         """Return the event loop's time in seconds."""
         return asyncio.get_running_loop().time()
@@ -300,7 +305,7 @@ async def _serve(relay: Relay, control_port: int) -> None:
         while order := await reader.readline():
             try:
                 await relay.apply(replace(relay.line, **json.loads(order)))
-                answer: dict[str, int | str] = {"connections": len(relay.pairs)}
+                answer: dict[str, int | str] = {"connections": len(relay.pairs), "bytes": relay.under_way}
             except (OSError, TypeError, ValueError) as problem:
                 answer = {"problem": f"{type(problem).__name__}: {problem}"}
             writer.write(json.dumps(answer).encode() + b"\n")

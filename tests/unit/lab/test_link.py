@@ -19,6 +19,7 @@ from mirror.lab import ports
 from mirror.lab.errors import LabError
 from mirror.lab.link import Link
 from mirror.lab.relay import ANSWERS, Line, Pair, Relay
+from mirror.waiting import wait_until
 
 MEGABYTE = bytes(range(256)) * 4096
 
@@ -113,10 +114,12 @@ def test_a_dead_line_says_nothing_and_what_was_under_way_arrives_when_it_is_heal
             client.recv(1)
         with client_of(link) as new:
             new.sendall(b"c")
+            wait_until(link.under_way, "two bytes", timeout_seconds=60, until=lambda size: size == 2)
             link.heal()
             client.settimeout(10)
             assert client.recv(1) == b"b"
             assert new.recv(1) == b"c"
+            assert link.under_way() == 0
 
 
 def test_on_a_line_that_is_cut_one_way_questions_arrive_and_answers_come_when_it_is_healed(
