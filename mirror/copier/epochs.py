@@ -42,12 +42,15 @@ _LOOK_SECONDS = 1.0
 _NO_EXECUTOR = (
     "no executor of Spark's cluster has come up: are there free cores and memory, and do they reach the driver?"
 )
+_GIVEN_UP = "a task that has said nothing for long was given up: it stands still, or is cut off from this process"
 # Tasks that have not begun so long after the first wait for a core, which a cluster that lost a worker does not have.
 _SHORTAGE_SECONDS = 5.0
 # For so long an epoch then has fewer tasks, unless executors come or go before.
 _SHORTAGE_LASTS_SECONDS = 300.0
 # Imports this module: that workers have it before they are forked.
 _WORKER_DAEMON = "mirror.copier.worker_daemon"
+# Of what Spark says of a job that was cancelled, as none is but for such a task.
+_CANCELLED = "[SPARK_JOB_CANCELLED]"
 _OF_JAVA = ("SQLSTATE:", "Driver stacktrace:", "Caused by: java.")
 
 
@@ -322,7 +325,8 @@ def _task_error_message(error: Exception) -> str:
     """Return what a task met; what comes behind it says nothing to people: frames, states and causes of Java's."""
     lines = (line.strip() for line in str(error).strip().splitlines() if not line.startswith("\t"))
     messages = [line for line in lines if line and not line.startswith(_OF_JAVA)]
-    return messages[-1] if messages else type(error).__name__
+    message = messages[-1] if messages else type(error).__name__
+    return _GIVEN_UP if _CANCELLED in message else message
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,10 @@ class Failing:
             ("SparkException: worker crashed", "Caused by: java.io.EOFException", "", "Driver stacktrace:", "\tat Dag"),
             "SparkException: worker crashed",
         ),
+        (
+            ("", ": SparkException: [SPARK_JOB_CANCELLED] Job 1 cancelled as part of all SQLSTATE: XXKDA", "\tat Dag"),
+            "a task that has said nothing for long was given up: it stands still, or is cut off from this process",
+        ),
     ],
 )
 def test_why_a_task_failed_is_told_and_not_what_java_says_behind_it(said: tuple[str, ...], told: str) -> None:
