@@ -16,6 +16,7 @@ from typing import Any
 
 import confluent_kafka
 import psutil
+import pytest
 
 from mirror.kafka.log import read_records
 from mirror.lab import processes
@@ -27,6 +28,13 @@ from tests.brokers.copying import ends_of
 
 PARTITIONS = 4
 _PATIENCE_SECONDS = 120
+both_modes = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param("", id="default"),
+        pytest.param("west.exactly.once.source.support = enabled\n", id="exactly-once", marks=pytest.mark.long),
+    ],
+)
 
 
 def address_of(engine: ManagedProcess) -> str:

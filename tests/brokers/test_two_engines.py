@@ -35,17 +35,10 @@ from mirror.model.leadership import Claim
 from mirror.model.state_record import state_topic
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
-from tests.brokers.engines import Engines, address_of, asked
+from tests.brokers.engines import Engines, address_of, asked, both_modes
 from tests.brokers.run_first import AN_HOUR, WallClock
 
 _USER = "mirror"
-both_modes = pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param("", id="default"),
-        pytest.param("west.exactly.once.source.support = enabled\n", id="exactly-once", marks=pytest.mark.long),
-    ],
-)
 SOURCE, CHECKPOINT = (f"kafka_connect_mirror_mirror{connector}connector_" for connector in ("source", "checkpoint"))
 
 
