@@ -315,7 +315,7 @@ class ClusterEnds:
             before = ended_at_the_cut(channel, state, begun).reached
             latest = channel.offsets(beside, LATEST, View.WRITTEN)
             after = written_in(channel, {each: (behind[each], end) for each, end in ends.items()}, own)
-            among = written_among(channel, state, {each: behind[each] for each in ends}, own).since
+            among = written_among(channel, state, ends.keys() - anew, own).since
             return {
                 **after,
                 **{each: (start, after.get(each, (0, end))[1]) for each, (start, end) in among.items()},
@@ -326,8 +326,7 @@ class ClusterEnds:
     def untold_since_cut(self) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         back = self.settings.back_of(self.flow)
-        begun, own = self._begun_later(back), self._own_writers()
-        copies = {each: at.downstream for each, at in self._copies_that_stay(back).items()}
+        begun, own, copies = self._begun_later(back), self._own_writers(), self._copies_that_stay(back)
         with closing(self._target()) as channel:
             before = ended_at_the_cut(channel, self._state(), begun).untold.items()
             untold = {each: (start, min(end, begun[each])) for each, (start, end) in before}

@@ -43,16 +43,11 @@ def written_in(channel: Channel, stretches: Stretches, own: Collection[int]) -> 
 
 
 def written_among(
-    channel: Channel, state: FlowState, copies: Mapping[TopicPartition, int], own: Collection[int]
+    channel: Channel, state: FlowState, copies: Collection[TopicPartition], own: Collection[int]
 ) -> WrittenAmong:
     """Return what others have written into copies of a failed-over flow whose cut somebody has ended (mirror resume).
 
     The flow has copied on behind it since. While the cut is in force all that is written since lies behind the copy.
-
-    Parameters
-    ----------
-    copies
-        how far each reaches by the record of the flow.
     """
     if state.pauses.cut is not None:
         return WrittenAmong({}, {})
@@ -60,7 +55,7 @@ def written_among(
     for source, position in state.positions.items():
         copy, known = TopicPartition(position.target, source.partition), state.offset_map(source)
         if copy in copies and known is not None and known.runs.first is not None:
-            holes[copy] = list(known.runs.not_copied(known.runs.first.downstream, copies[copy]))
+            holes[copy] = list(known.runs.not_copied(known.runs.first.downstream, position.downstream))
     at_cut = ended_at_the_cut(channel, state, [each for each, of_copy in holes.items() if of_copy])
     reached = {each: at_cut.reached[each] for each in holes.keys() & at_cut.reached.keys()}
     until = {each: at_cut.untold[each][1] for each in holes.keys() & at_cut.untold.keys()}
