@@ -29,6 +29,7 @@ from mirror.evidence.run_evidence import Evidence, read_evidence
 from mirror.evidence.run_model import Totals
 from mirror.model.counts import counted
 from mirror.model.verdict import Verdict
+from mirror.recovery.steps import NOT_TAKEN_BACK
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _MINUS = "\N{MINUS SIGN}"
@@ -113,7 +114,7 @@ def render_report(evidence: Evidence) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A step of a procedure as its journal has it: carried out, or taken back, which has no verdict."""
+    """A step of a procedure as its journal has it: carried out, or taken back, where there was anything to be."""
 
     at_ms: int
     name: str
@@ -134,7 +135,19 @@ def _taken(journal: JournalReading) -> list[Taken]:
                 rows.pop()
             rows.append(Taken(entry.at_ms, str(entry.step), *found))
         elif entry.event is Event.STEP_UNDONE:
-            rows.append(Taken(entry.at_ms, str(entry.step), detail="taken back"))
+            verdict, detail = entry.facts.get("verdict"), entry.facts.get("detail", "")
+            rows.append(
+                Taken(
+                    entry.at_ms,
+                    str(entry.step),
+                    None if verdict is None else Verdict(verdict),
+                    entry.facts.get("seconds"),
+                    f"taken back{detail and f': {detail}'}",
+                )
+            )
+        elif entry.event is Event.NOTE and NOT_TAKEN_BACK in entry.facts:
+            detail = f"not taken back: {entry.facts[NOT_TAKEN_BACK]}"
+            rows.append(Taken(entry.at_ms, str(entry.step), Verdict.FAIL, detail=detail))
     return rows
 
 

@@ -140,18 +140,22 @@ class Progress:
         those of them that have passed.
     unknown
         those of which it was not found out whether they have.
+    unseen_back
+        what came of taking steps back that were, and nobody has seen that.
     """
 
     begun: frozenset[str]
     proven: Mapping[str, StepResult]
     is_beyond_return: bool
     unknown: Mapping[str, StepResult] = field(default_factory=dict)
+    unseen_back: Mapping[str, StepResult] = field(default_factory=dict)
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> Progress:
         """Read it from the entries of a journal."""
         proven: dict[str, StepResult] = {}
         unknown: dict[str, StepResult] = {}
+        unseen_back: dict[str, StepResult] = {}
         begun: set[str] = set()
         is_beyond_return = False
         for entry in entries:
@@ -159,25 +163,29 @@ class Progress:
                 is_beyond_return = True
             elif entry.step is None:
                 continue
-            elif entry.event is Event.STEP_STARTED:
-                begun.add(entry.step)
-                proven.pop(entry.step, None)
-                unknown.pop(entry.step, None)
-            elif entry.event is Event.STEP_UNDONE:
-                begun.discard(entry.step)
-                proven.pop(entry.step, None)
-                unknown.pop(entry.step, None)
+            elif entry.event in (Event.STEP_STARTED, Event.STEP_UNDONE):
+                for each in (proven, unknown, unseen_back):
+                    each.pop(entry.step, None)
+                if entry.event is Event.STEP_STARTED:
+                    begun.add(entry.step)
+                else:
+                    begun.discard(entry.step)
+                    # Journals of earlier versions have no verdict here.
+                    if entry.facts.get("verdict") == Verdict.UNKNOWN:
+                        unseen_back[entry.step] = _result_of(entry)
             elif entry.event is Event.STEP_FINISHED:
                 found = _result_of(entry)
                 if found.result.verdict is Verdict.PASS:
                     proven[entry.step] = found
                 elif found.result.verdict is Verdict.UNKNOWN:
                     unknown[entry.step] = found
-        return cls(frozenset(begun), proven, is_beyond_return, unknown)
+        return cls(frozenset(begun), proven, is_beyond_return, unknown, unseen_back)
 
 
 #: Why a run as a whole is not taken back.
 BEYOND_RETURN = "the run has passed the point of no return: only a failback leads back"
+#: The fact, in a journal, of a step that could not be taken back, and why.
+NOT_TAKEN_BACK = "not_taken_back"
 _TAKEN_BACK = "back"
 NOT_BEGUN = Progress(frozenset(), {}, is_beyond_return=False)
 
@@ -321,9 +329,14 @@ def take_back(
         runner.failed(
             _TAKEN_BACK, f"nothing is taken back, since the run has begun steps that are not of this plan: {names}"
         )
-    elif runner.undone(steps) and not runner.results:
-        # Otherwise a take-back that ended at its last write, and is repeated, would say nothing of how it stands.
-        runner.passed(_TAKEN_BACK, "nothing of the run is left to be taken back")
+    else:
+        is_undone = runner.undone(steps)
+        # That it was taken back by an earlier call makes nobody see it.
+        for each in progress.unseen_back.values():
+            runner.unseen_back(each)
+        if is_undone and not runner.results:
+            # Otherwise a take-back that ended at its last write, and is repeated, would say nothing of how it stands.
+            runner.passed(_TAKEN_BACK, "nothing of the run is left to be taken back")
     return tuple(runner.results)
 
 
@@ -353,6 +366,9 @@ class _Runner:
 
     def passed(self, name: str, what: str) -> None:
         self._take(StepResult(name, Result(Verdict.PASS, what), 0.0))
+
+    def unseen_back(self, before: StepResult) -> None:
+        self._take(replace(before, name=f"{_TAKEN_BACK}: {before.name}", was_proven=True))
 
     def failed(self, name: str, why: str) -> None:
         self._take(StepResult(name, Result(Verdict.FAIL, why), 0.0))
@@ -386,6 +402,7 @@ class _Runner:
         for step in reversed(steps):
             if step.name not in self._begun:
                 continue
+            facts: Mapping[str, Json] = {}
             if step.undo is not None:
                 began = self._monotonic()
                 try:
@@ -396,11 +413,14 @@ class _Runner:
                 except (*_OPERATIONAL, NotTakenBack) as problem:
                     result = Result(Verdict.FAIL, str(problem))
                     left.append(step.name)
+                    self._journal.append(Event.NOTE, step=step.name, facts={NOT_TAKEN_BACK: str(problem)})
                     if not isinstance(problem, TakenByOthers):
                         open_still.append(step.name)
-                self._take(StepResult(f"back: {step.name}", result, self._monotonic() - began))
+                found = StepResult(step.name, result, self._monotonic() - began)
+                facts = found.as_json()
+                self._take(replace(found, name=f"{_TAKEN_BACK}: {step.name}"))
             if step.name not in left:
-                self._journal.append(Event.STEP_UNDONE, step=step.name)
+                self._journal.append(Event.STEP_UNDONE, step=step.name, facts=facts)
                 self._begun.discard(step.name)
         return not left
 

@@ -23,7 +23,7 @@ from mirror.kafka.problems import ClusterUnreachable
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.recovery import procedure
-from mirror.recovery.applications import Applications
+from mirror.recovery.applications import Applications, Nobody
 from mirror.recovery.group_moves import Unmoved
 from mirror.recovery.move import Times
 from tests.unit.recovery.world import EAST, HOME, ORDERS, THERE, WEST, Killed, StandInApplications, StandInEnds, World
@@ -435,6 +435,19 @@ def test_a_run_that_stands_can_be_taken_back(world: World, file: Path, tmp_path:
     code, told = done(world, "failover", file, "--yes", "--json", "--run-directory", run, "--take-back")
     assert (code, names(told)) == (0, ["back: groups", "back: cut", "back: stop", "back: begin"])
     assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {})
+
+
+def test_what_nobody_has_seen_when_it_was_taken_back_is_unknown_the_second_time_too(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, flow = str(tmp_path / "run"), ("--mode", "cut-off", "--yes", "--run-directory")
+    monkeypatch.setattr(failover, "_applications", lambda *_: Nobody())
+    monkeypatch.setattr(StandInEnds, "move_groups", killed)
+    with pytest.raises(Killed):
+        done(world, "failover", file, *flow, run)
+    assert world.paused == {THERE.flow}
+    (first, _), (second, told) = [done(world, "failover", file, *flow, run, "--take-back") for _ in range(2)]
+    assert (first, second) == (1, 1), told
 
 
 def test_a_run_that_is_not_taken_back_any_more_names_the_command_that_leads_back(

@@ -12,7 +12,7 @@ from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event, Journal
 from mirror.kafka.problems import ClusterError
 from mirror.model.verdict import Verdict
-from mirror.recovery.steps import Known, Progress, Result, Step, StepResult, carry_out, take_back
+from mirror.recovery.steps import NOT_TAKEN_BACK, Known, Progress, Result, Step, StepResult, carry_out, take_back
 
 PASS, FAIL, UNKNOWN = Verdict
 
@@ -38,7 +38,7 @@ class Acts:
 
         def undo() -> Result:
             self.noted.append(f"back: {name}")
-            return Result(PASS, "")
+            return Result(self.verdicts.get(f"back: {name}", PASS), "")
 
         return Step(name, "", act, **{"undo": undo} | how)  # type: ignore[arg-type]
 
@@ -103,6 +103,31 @@ def test_what_is_taken_back_already_is_said_to_be_so(journal: Journal) -> None:
     assert (again.name, again.result.verdict) == ("back", PASS)
     assert "nothing" in again.result.detail
     assert acts.noted == []
+
+
+def test_what_nobody_has_seen_when_it_was_taken_back_is_unknown_in_the_next_call_too(journal: Journal) -> None:
+    """The second call said that nothing of the run was left, and was PASS."""
+    acts = Acts(verdicts={"back: stop": UNKNOWN})
+    steps = [acts.step("begin"), acts.step("stop")]
+    carry_out(steps, journal, goes_back=True)
+    assert found(take_back(steps, journal)) == [("back: stop", UNKNOWN), ("back: begin", PASS)]
+    assert found(take_back(steps, journal)) == [("back: stop", UNKNOWN)]
+    carry_out(steps, journal, goes_back=True)
+    acts.verdicts.clear()
+    take_back(steps, journal)
+    assert found(take_back(steps, journal)) == [("back", PASS)], "it was taken back again since, and seen"
+
+
+def test_the_journal_says_what_could_not_be_taken_back(journal: Journal) -> None:
+    def undo() -> Result:
+        raise ClusterError("west", "resuming", "no answer")
+
+    steps = [Acts().step("cut", undo=undo)]
+    carry_out(steps, journal, goes_back=True)
+    assert found(take_back(steps, journal)) == [("back: cut", FAIL)]
+    (entry,) = [each for each in journal.read().entries if NOT_TAKEN_BACK in each.facts]
+    assert (entry.step, entry.event) == ("cut", Event.NOTE)
+    assert "no answer" in entry.facts[NOT_TAKEN_BACK]
 
 
 def test_what_rests_on_something_that_is_not_so_any_more_is_taken_back_and_done_again(journal: Journal) -> None:
