@@ -306,7 +306,8 @@ def _perform(session: _Session) -> int:
     if plan.refusal is not None and not asked.takes_back:
         raise ConfigError(session.file, None, "--flow", plan.refusal)
     session.print_plan()
-    if planned.nobody is not None:
+    # Groups that are gone by now keep nobody from ending the cut, and starting the applications again.
+    if planned.nobody is not None and not asked.takes_back:
         raise ConfigError(session.file, None, "--groups", planned.nobody)
     refusal = _not_begun(planned)
     if asked.dry_run or (refusal is not None and not asked.takes_back):

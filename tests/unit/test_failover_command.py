@@ -437,6 +437,21 @@ def test_a_run_that_stands_can_be_taken_back(world: World, file: Path, tmp_path:
     assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {})
 
 
+def test_a_run_is_taken_back_also_if_its_groups_have_no_position_any_more(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was refused: the flow stayed cut, and the applications stopped."""
+    world.is_up[EAST] = False
+    how = ("--groups", "audit", "--yes", "--run-directory", str(tmp_path / "run"))
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(StandInEnds, "move_groups", killed)
+        done(world, "failover", file, *how)
+    assert world.paused == {THERE.flow}
+    world.groups[EAST] = {}
+    code, told = done(world, "failover", file, *how, "--take-back")
+    assert (code, world.paused) == (0, set()), told
+
+
 def test_what_nobody_has_seen_when_it_was_taken_back_is_unknown_the_second_time_too(
     world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
