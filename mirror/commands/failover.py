@@ -39,6 +39,7 @@ from mirror.recovery.procedure import (
     has_stopped,
     plan_failback,
     plan_failover,
+    stopped_message,
 )
 from mirror.recovery.run import FAILBACK, FAILOVER
 from mirror.recovery.step_facts import named, position_rows, positions_of, rows_in
@@ -128,11 +129,7 @@ def _stopped_named(directory: Path | None, cluster: str, terminal: Terminal) -> 
     try:
         yield
     except KafkaProblem:
-        if directory is not None and has_stopped(directory):
-            message = (
-                f"the run in {directory} has stopped the applications on {cluster}, and has not started them anywhere: "
-                f"if they are to go on there without it, start them on {cluster} yourself"
-            )
+        if directory is not None and (message := stopped_message(directory, cluster)):
             terminal.err.print(Remark(message))
         raise
 

@@ -458,6 +458,16 @@ def has_stopped(directory: Path) -> bool:
     return {STOP} == Progress.of(entries).begun & {STOP, START}
 
 
+def stopped_message(directory: Path, cluster: str) -> str:
+    """Return what a run that cannot be planned on has stopped on a cluster, and what to do; empty: nothing."""
+    if not has_stopped(directory):
+        return ""
+    return (
+        f"the run in {directory} has stopped the applications on {cluster}, and has not started them anywhere: "
+        f"if they are to go on there without it, start them on {cluster} yourself"
+    )
+
+
 def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_ends: bool) -> ClusterEnds:
     settings = request.settings
 

@@ -443,8 +443,8 @@ def test_a_run_is_taken_back_also_if_its_groups_have_no_position_any_more(
     """It was refused: the flow stayed cut, and the applications stopped."""
     world.is_up[EAST] = False
     how = ("--groups", "audit", "--yes", "--run-directory", str(tmp_path / "run"))
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(StandInEnds, "move_groups", killed)
+    monkeypatch.setattr(StandInEnds, "move_groups", killed)
+    with pytest.raises(Killed):
         done(world, "failover", file, *how)
     assert world.paused == {THERE.flow}
     world.groups[EAST] = {}

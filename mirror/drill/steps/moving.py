@@ -26,7 +26,14 @@ from mirror.recovery.failback import FailbackPlan
 from mirror.recovery.failover import DETECT, Mode
 from mirror.recovery.migration import facts_of
 from mirror.recovery.move import CUT, GROUPS
-from mirror.recovery.procedure import Procedure, has_stopped, plan_failback, plan_failover, plan_migration
+from mirror.recovery.procedure import (
+    Procedure,
+    has_stopped,
+    plan_failback,
+    plan_failover,
+    plan_migration,
+    stopped_message,
+)
 from mirror.recovery.run import FAILBACK, FAILOVER, MIGRATION
 from mirror.recovery.step_facts import positions_of, rows_in
 from mirror.recovery.steps import StepResult
@@ -108,14 +115,20 @@ def plan(used: FlowInUse) -> Procedure:
     StepNotPassed
         if a cluster does not answer without which there is no plan.
     """
+    procedure = {FAIL_BACK: FAILBACK, MIGRATE: MIGRATION}.get(used.step, FAILOVER)
+    request = used.request(procedure)
     try:
-        if used.step == FAIL_BACK:
-            return plan_failback(used.request(FAILBACK))
-        if used.step == MIGRATE:
-            return plan_migration(used.request(MIGRATION))
-        return plan_failover(used.request(FAILOVER), _MODES[used.step])
+        if procedure == FAILBACK:
+            return plan_failback(request)
+        if procedure == MIGRATION:
+            return plan_migration(request)
+        return plan_failover(request, _MODES[used.step])
     except KafkaProblem as problem:
-        reason = f"{problem}; nothing was changed: once that answers, mirror runbook resume {used.run.path} goes on"
+        directory, flow = used.run.path / procedure, used.chosen.flow
+        stopped = stopped_message(directory, flow.target if procedure == FAILBACK else flow.source)
+        nothing = "nothing more" if directory.exists() else "nothing"
+        reason = f"{problem}; {nothing} was changed: once that answers, mirror runbook resume {used.run.path} goes on"
+        reason += f"; {stopped}" if stopped else ""
         used.conclude(Outcome(used.step, Verdict.FAIL, {"flow": str(used.chosen.flow)}, ("there is no plan", reason)))
         raise
 

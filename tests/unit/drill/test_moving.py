@@ -27,7 +27,7 @@ from mirror.recovery.applications import Applications, Nobody
 from mirror.recovery.group_moves import Unmoved
 from mirror.recovery.move import Times
 from mirror.recovery.steps import Result, StepResult
-from tests.unit.recovery.world import EAST, WEST, StandInApplications, StandInEnds, World
+from tests.unit.recovery.world import EAST, WEST, Killed, StandInApplications, StandInEnds, World
 
 
 @pytest.fixture
@@ -189,6 +189,27 @@ def test_a_cluster_that_does_not_answer_yet_is_a_failure_that_changed_nothing(
     with pytest.raises(StepNotPassed, match="connection refused; nothing was changed: once that answers"):
         moving.plan(used)
     assert outcome(used)["verdict"] == "FAIL"
+
+
+def test_a_plan_that_cannot_be_made_says_which_applications_its_run_has_stopped(
+    world: World, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel was killed behind the stop, and then a cluster did not answer: nothing was changed, it said."""
+    used = used_for(moving.PLANNED_FAILOVER, file)
+
+    def killed(_: object) -> None:
+        raise Killed
+
+    def unreachable(_: object) -> None:
+        raise ClusterUnreachable("west", "connecting to w:1", "connection refused")
+
+    monkeypatch.setattr(StandInEnds, "verify", killed)
+    with pytest.raises(Killed):
+        moving.carry_out(used, moving.plan(used))
+    assert world.at_work == set()
+    monkeypatch.setattr(StandInEnds, "copied", unreachable)
+    with pytest.raises(StepNotPassed, match=r"; nothing more was changed: .* has stopped the applications on east"):
+        moving.plan(used)
 
 
 def test_whoever_interrupts_a_procedure_is_told_what_stands_still_and_what_to_do(
