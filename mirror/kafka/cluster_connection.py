@@ -133,13 +133,14 @@ class ClusterConnection:
             except (client_errors.KafkaError, OSError) as error:
                 reasons = "; ".join(each.reason for each in failed)
                 reason = reasons or "; ".join(filter(None, _why_unreachable(settings, manager))) or in_words(error)
-                is_for_people = answering is None and all(each.is_for_people for each in failed)
+                # Beside one that lets nobody in others may come back that do.
+                told = failed if answering is None else []
                 raise ClusterUnreachable(
                     settings.alias,
                     settings.bootstrap_servers,
                     reason,
-                    is_for_people=is_for_people and bool(failed),
-                    is_refusal=is_refusal(error) or any(each.is_refusal for each in failed),
+                    is_for_people=bool(told) and all(each.is_for_people for each in told),
+                    is_refusal=is_refusal(error) or (bool(told) and all(each.is_refusal for each in told)),
                 ) from error
             return cls(settings, net, manager, timeout_seconds)
         except BaseException:
@@ -385,8 +386,8 @@ def _greet(settings: ClusterSettings, manager: Connections, deadline: float) -> 
             if is_refusal(error):
                 raise
             reason = explained(error, manager.config) or diagnosed(address, manager.config) or str(error)
-            is_for_people = isinstance(error, CertificateRefused) or is_nobodys_name(broker.host)
             is_refused = isinstance(error, HandshakeRefused)
+            is_for_people = is_refused or isinstance(error, CertificateRefused) or is_nobodys_name(broker.host)
             failed.append(_Failed(f"{address}: {reason}", is_for_people, reason == NOBODY_LISTENS, is_refused))
         else:
             wrong = misfit(offered, ALWAYS)

@@ -34,6 +34,23 @@ NOBODY_LISTENS = os.strerror(errno.ECONNREFUSED)[:1].lower() + os.strerror(errno
 _PROBE_SECONDS = 1.0
 _METADATA_OF_NOTHING = struct.pack(">hhihi?", 3, 4, 2, -1, 0, False)
 _TLS_ALERT = b"\x15\x03"
+# What alerts say of the client's certificate or of the protocols it offers (RFC 8446, 6.2), by OpenSSL's names.
+_TLS_REFUSALS = frozenset(
+    {
+        "HANDSHAKE_FAILURE",
+        "BAD_CERTIFICATE",
+        "UNSUPPORTED_CERTIFICATE",
+        "CERTIFICATE_REVOKED",
+        "CERTIFICATE_EXPIRED",
+        "CERTIFICATE_UNKNOWN",
+        "CERTIFICATE_REQUIRED",
+        "UNKNOWN_CA",
+        "ACCESS_DENIED",
+        "DECRYPT_ERROR",
+        "PROTOCOL_VERSION",
+        "INSUFFICIENT_SECURITY",
+    }
+)
 _REFUSALS = (
     kafka.errors.SaslAuthenticationFailedError,
     kafka.errors.UnsupportedSaslMechanismError,
@@ -50,7 +67,10 @@ class CertificateRefused(TlsFailed):
 
 
 class HandshakeRefused(TlsFailed):
-    """A broker answers, and does not agree on TLS: it wants another certificate of the client, or another protocol."""
+    """A broker answers, and does not agree on TLS: it wants another certificate of the client, or another protocol.
+
+    Not where whoever answers has failed itself, as one that stands before brokers which are gone.
+    """
 
 
 class EventLoop(NetworkSelector):  # type: ignore[misc]
@@ -243,12 +263,12 @@ def is_nobodys_name(host: str) -> bool:
 def _tls_failure(error: OSError) -> TlsFailed:
     if isinstance(error, ssl.SSLCertVerificationError):
         return CertificateRefused(tls_problem(error))
-    return (HandshakeRefused if _is_alert(error) else TlsFailed)(tls_problem(error))
+    return (HandshakeRefused if _alert_of(error) in _TLS_REFUSALS else TlsFailed)(tls_problem(error))
 
 
-def _is_alert(error: OSError) -> bool:
-    """Whether the other side has said why it hangs up, as nobody does who does not speak TLS."""
-    return "ALERT" in (getattr(error, "reason", None) or "")
+def _alert_of(error: OSError) -> str:
+    """Return why the other side says that it hangs up, by OpenSSL's name; empty: it has said nothing."""
+    return (getattr(error, "reason", None) or "").partition("ALERT_")[2]
 
 
 def tls_problem(error: OSError) -> str:
@@ -264,7 +284,10 @@ def tls_problem(error: OSError) -> str:
         message = error.verify_message.rstrip(".")
         return f"TLS: the broker's certificate is not accepted: {message}; {advice}"
     reason = (getattr(error, "reason", None) or "").replace("_", " ").lower()
-    if _is_alert(error):
+    alert = _alert_of(error)
+    if alert and alert not in _TLS_REFUSALS:
+        return f"TLS: whoever answers there ends the handshake: {reason}; its log, or that of the broker, may say why"
+    if alert:
         return (
             f"TLS: the broker refuses the handshake: {reason}; "
             "does it ask for a certificate (ssl.keystore.*), or for other ssl.enabled.protocols?"

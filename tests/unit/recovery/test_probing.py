@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from mirror.config.settings import ClusterSettings
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import AccessDenied, ClusterError, ClusterUnreachable
 from mirror.recovery import probing as probing_module
 from mirror.recovery.probing import (
@@ -203,17 +205,11 @@ def test_who_lets_nobody_in_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "connection refused" in str(heard.problem)
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_broker_that_asks_for_another_certificate_is_there(tmp_path: Path, version: ssl.TLSVersion) -> None:
-    """It was taken for gone: a failover would have begun while its applications wrote."""
-    key, certificate = self_signed(tmp_path, "broker", "-addext", "subjectAltName=IP:127.0.0.1")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = context.maximum_version = version
-    context.load_cert_chain(certificate, key)
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(certificate)
+@contextmanager
+def tls_at(context: ssl.SSLContext, certificate: Path) -> Iterator[dict[str, str]]:
+    """Shake hands with all who come, and say nothing more; yield the properties of a client."""
 
-    def refuse_all() -> None:
+    def serve() -> None:
         with suppress(OSError):
             while True:
                 plain, _ = server.accept()
@@ -225,17 +221,65 @@ def test_a_broker_that_asks_for_another_certificate_is_there(tmp_path: Path, ver
                         pass
 
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=refuse_all, daemon=True).start()
-        client = {
+        threading.Thread(target=serve, daemon=True).start()
+        yield {
             "bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}",
             "security.protocol": "SSL",
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(certificate),
         }
-        (heard,) = probe_each(ClusterSettings("east", client), 2.0).values()
         server.shutdown(socket.SHUT_RDWR)
+
+
+def tls_of(directory: Path) -> tuple[ssl.SSLContext, Path]:
+    key, certificate = self_signed(directory, "broker", "-addext", "subjectAltName=IP:127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context, certificate
+
+
+def demanding(context: ssl.SSLContext, certificate: Path) -> None:
+    """Have a certificate asked for that nobody shows."""
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(certificate)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_broker_that_asks_for_another_certificate_is_there(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    """It was taken for gone: a failover would have begun while its applications wrote."""
+    context, certificate = tls_of(tmp_path)
+    context.minimum_version = context.maximum_version = version
+    demanding(context, certificate)
+    with tls_at(context, certificate) as client:
+        (heard,) = probe_each(ClusterSettings("east", client), 2.0).values()
     assert heard.problem is None
     assert "TLS: the broker refuses the handshake" in str(heard.refusal)
+
+
+def test_who_ends_a_handshake_for_a_failure_of_its_own_is_no_broker_that_refuses_the_login(tmp_path: Path) -> None:
+    """As what stands before brokers does once these are gone: their cluster was said to be there."""
+    context, certificate = tls_of(tmp_path)
+    context.sni_callback = lambda *_: ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
+    with tls_at(context, certificate) as client:
+        (heard,) = probe_each(ClusterSettings("east", client), 2.0).values()
+    assert heard.refusal is None
+    assert "whoever answers there ends the handshake: tlsv1 alert internal error" in str(heard.problem)
+
+
+def test_one_address_that_refuses_beside_one_that_is_closed_is_waited_for(tmp_path: Path) -> None:
+    """An engine that was started meanwhile ended: one broker has the new certificates, the others are restarted."""
+    context, certificate = tls_of(tmp_path)
+    demanding(context, certificate)
+    with tls_at(context, certificate) as client, socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        closed = f"127.0.0.1:{unused.getsockname()[1]}"
+        for addresses, is_refusal in (
+            (client["bootstrap.servers"], True),
+            (f"{client['bootstrap.servers']},{closed}", False),
+        ):
+            with pytest.raises(ClusterUnreachable, match="refuses the handshake") as failed:
+                Cluster.connect(ClusterSettings("east", client | {"bootstrap.servers": addresses}), timeout_seconds=2.0)
+            assert (failed.value.is_refusal, failed.value.is_for_people) == (is_refusal, is_refusal)
 
 
 def test_an_address_that_refuses_connections_is_not_asked_until_the_time_is_over(
