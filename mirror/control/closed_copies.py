@@ -4,6 +4,9 @@ Invariants:
 
 (a) That a copy is closed is on record before it is: an engine that leads next opens what one that was killed has left,
     before it copies, also where the file no longer has copies made anew, or no longer chooses the topic.
+(b) Whether it may be closed is asked once that is on record: a failover whose cut is confirmed behind that finds it,
+    and opens it. It forgets it only when it looks once more, right before the applications are started: what was about
+    to close it may have been on its way.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ Invariants:
 (a) A copy is deleted by its id, and that is the one on record of each of its partitions; a new topic of that name is
     left alone, however late a request arrives.
 (b) Nothing appends to it any more: all its partitions have stopped, in an epoch that has ended, and it is not paused.
-    That is asked once more right before it is deleted: a failover may have cut the flow while the copy was closed, and
-    applications go on with it by then.
+    That is asked once more right before it is closed, and right before it is deleted: a failover may have cut the flow
+    meanwhile, and applications go on with it by then.
 (c) What is gone with it is a gap on record before it is deleted, by what its logs hold: positions on record may lie
     behind that.
 (d) The source is the cluster that it was copied from: what was copied from one that is lost is nowhere else. It may
@@ -59,7 +59,7 @@ _CLOSED_SECONDS = 3.0
 _TOLD_SECONDS = 10.0
 # Behind it the reason of a gap says that the copy is not deleted yet, and why.
 _STILL_THERE = "; it is still there, with what it has, since "
-_NOT_STOPPED = "the flow was paused or cut, or copies it again, while it was closed"
+_NOT_STOPPED = "the flow was paused or cut, or copies it again, meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +371,10 @@ class RecreatedTopicsTick(RecordingTick):
         """Return the bounds of the copies that may be deleted: nothing can be written to them any more."""
         problems = {}
         for name in sorted(copies):
+            # Behind the record: who has cut the flow by now may not have found it, and applications write there.
+            if not self._has_stopped(copies[name].topic.name):
+                problems[name] = _NOT_STOPPED
+                continue
             try:
                 old_topics.close(self._target, [as_before[name]])
             except ClusterError as refused:

@@ -506,14 +506,18 @@ class ClusterEnds:
     def pause(self) -> Cut:
         """See `FlowEnds`."""
         cut = self.pausing.pause(self.flow)
+        return replace(cut, limit=", and ".join(filter(None, (cut.limit, self.open_closed(forgets=False)))) or None)
+
+    def open_closed(self, *, forgets: bool) -> str | None:
+        """See `FlowEnds`."""
         # Whoever has closed them does not delete them any more.
         if not (closed := self._state().closed):
-            return cut
+            return None
         with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
             opened = open_again(target, closed.values())
-        if opened.records:
+        if opened.records and forgets:
             self._record(*opened.records)
-        return replace(cut, limit=", and ".join(filter(None, (cut.limit, *opened.problems.values()))) or None)
+        return ", and ".join(opened.problems.values()) or None
 
     def resume(self) -> str:
         """See `FlowEnds`."""

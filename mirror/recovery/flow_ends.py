@@ -277,6 +277,13 @@ class FlowEnds(Protocol):
         """Have the flow copied by nobody. Behind it nothing more is copied, and :attr:`Copied.closed` take records."""
         ...
 
+    def open_closed(self, *, forgets: bool) -> str | None:
+        """Have :attr:`Copied.closed` take records, and forget them; return, for people, which do not, None: none.
+
+        Not forgotten they are found once more, where a request that closes one was on its way.
+        """
+        ...
+
     def resume(self) -> str:
         """Have the flow copied again, but for what was paused by hand; return, for people, what was done."""
         ...

@@ -415,7 +415,11 @@ class Move:
             # A migration moves no groups on the way to its producers.
             if problem is None and self.is_planned and GROUPS in known:
                 problem = read_on(self._moving(known).plan_groups(ask_source=True), known[GROUPS])
-            return Result(Verdict.PASS, so) if problem is None else Result(Verdict.FAIL, problem)
+            if problem is not None:
+                return Result(Verdict.FAIL, problem)
+            # An engine that was about to close one when the flow was cut, and has ended since, has left it so.
+            closed = self.ends.open_closed(forgets=True)
+            return Result(Verdict.PASS, so) if closed is None else Result(Verdict.UNKNOWN, f"{so}; but {closed}")
 
         # What was so when an earlier process looked says nothing.
         return Step(LAST_LOOK, f"make sure once more that {so}", act, drift=lambda _: "time has passed")

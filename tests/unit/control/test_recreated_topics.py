@@ -340,6 +340,27 @@ def test_what_others_write_while_it_is_looked_at_keeps_the_copy_and_it_takes_rec
     assert world.state.closed == {}
 
 
+def test_a_copy_is_not_closed_once_the_flow_is_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was cut while the engine looked who has written there; applications, on it since, were refused for seconds."""
+    set_to: list[str | None] = []
+    alter, look = World.alter_configs, World.written_by
+
+    def cut(made: World, *where: Any) -> str | None:
+        made.stopped.clear()
+        return look(made, *where)
+
+    def alter_configs(made: World, changes: Mapping[str, ConfigChange]) -> list[ItemResult]:
+        set_to.extend(each.set.get("max.message.bytes") for each in changes.values())
+        return alter(made, changes)
+
+    monkeypatch.setattr(World, "written_by", cut)
+    monkeypatch.setattr(World, "alter_configs", alter_configs)
+    world.begin_anew(*ASKED)
+    (problem,) = world.look().problems
+    assert problem.endswith("is not deleted to be made anew: the flow was paused or cut, or copies it again, meanwhile")
+    assert (set_to, world.deleted, world.state.closed) == ([], [], {})
+
+
 def test_a_copy_that_cannot_be_closed_for_writes_is_kept(world: World) -> None:
     world.not_closed = "needs AlterConfigs on the topic"
     (problem,) = world.look().problems

@@ -399,6 +399,18 @@ def test_a_copy_that_an_engine_has_left_closed_is_told_of_in_the_plan(tmp_path: 
     assert any(each.endswith("opens it: east.orders on west takes no records") for each in plan.notes)
 
 
+def test_copies_that_are_closed_are_looked_for_once_more_before_the_applications_are_started(tmp_path: Path) -> None:
+    """An engine was about to close one when the flow was cut, and ended: applications could not write, for good."""
+    world = replace(lost(), closed=("east.orders on west takes no records",))
+    performed(world, tmp_path / "opened", unplanned)
+    assert world.closed == ()
+    world = replace(lost(), not_opened="east.orders on west takes no records")
+    results = performed(world, tmp_path / "refused", unplanned)
+    (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unknown.name, unknown.result.verdict) == ("last look", Verdict.UNKNOWN)
+    assert unknown.result.detail.endswith("; but east.orders on west takes no records")
+
+
 def writer(interval_ms: int | None) -> RecentWriter:
     return RecentWriter(ORDERS, 5, 1, 1_000, interval_ms)
 

@@ -62,6 +62,7 @@ class World:
     deselected: tuple[str, ...] = ()
     # Copies that an engine has left closed.
     closed: tuple[str, ...] = ()
+    not_opened: str | None = None
     is_told_of_stops: bool = True
     writers: Writers = field(default_factory=Writers)
     rewritten: Rewritten = field(default_factory=Rewritten)
@@ -321,6 +322,12 @@ class StandInEnds:
         self.world.paused.add(self.flow)
         self.world.call(f"pause {self.flow}")
         return Cut(f"{self.flow} is paused", self.world.open_ends, self.world.limit)
+
+    def open_closed(self, *, forgets: bool) -> str | None:
+        self.world.call()
+        if forgets and self.world.not_opened is None:
+            self.world.closed = ()
+        return self.world.not_opened
 
     def resume(self) -> str:
         if self.flow not in self.world.paused:
