@@ -160,9 +160,10 @@ def look_home(
     # Behind the point of no return applications write there again, and the flow that copies that is still cut.
     differing = [] if progress.is_beyond_return else _differing(forward, both, home, stranded)
     anew = before | ({each.partition.topic for each in differing} if makes_anew else set())
+    # Of another cluster nothing is compared, and nothing is made anew there.
+    refusal = refusal or _not_as_it_was(forward, record, others)
     if not makes_anew:
         refusal = refusal or _differs(forward, differing)
-    refusal = refusal or _not_as_it_was(forward, record, others)
     found = but_for(forward.rewritten(), others) if refusal is None else Rewritten()
     if found.differences:
         refusal = _refused(forward, found)

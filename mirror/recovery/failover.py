@@ -289,6 +289,9 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool, anew: Collectio
     if ask_source:
         try:
             found = ends.ends()
+            if copied.source_id and found.cluster_id != copied.source_id:
+                # Nor do its logs tell what of the one that was copied is missing, or was removed from it.
+                return Loss(_on_record(copied), _another_cluster(ends, copied, found), gaps=tuple(copied.open_gaps))
             bound = _not_what_was_copied(ends, copied, found, anew)
             reached = {each: position.upstream for each, position in copied.positions.items()}
             begins = {each: max(reached.get(each, 0), found.starts.get(each, 0)) for each in found.ends}
@@ -300,23 +303,29 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool, anew: Collectio
             # Of what was never copied it is not known where it was to begin.
             removed = {each: (at, begins[each]) for each, at in reached.items() if at < begins.get(each, at)}
             return Loss(_stretches(held), bound, _stretches(removed), tuple(copied.open_gaps))
-    seen = tuple(
+    bound = f"what {ends.flow.source} has acknowledged {_unseen_since(copied)}, is not known ({why})"
+    return Loss(_on_record(copied), bound, gaps=tuple(copied.open_gaps))
+
+
+def _on_record(copied: Copied) -> tuple[Lacking, ...]:
+    """Return what was not copied of the source by where its logs had ended when that was last written down."""
+    return tuple(
         Lacking(each, position.upstream, position.source_end)
         for each, position in copied.positions.items()
         if position.source_end > position.upstream
     )
-    bound = f"what {ends.flow.source} has acknowledged {_unseen_since(copied)}, is not known ({why})"
-    return Loss(seen, bound, gaps=tuple(copied.open_gaps))
+
+
+def _another_cluster(ends: FlowEnds, copied: Copied, found: Ends) -> str:
+    return (
+        f"what {ends.flow.source} had acknowledged is not known: it is another cluster now ({found.cluster_id}) than "
+        f"the one that was copied ({copied.source_id})"
+    )
 
 
 def _not_what_was_copied(ends: FlowEnds, copied: Copied, found: Ends, anew: Collection[str]) -> str | None:
-    """Return why the logs of a source do not tell what of it was not copied; None: they do."""
+    """Return why the logs of the cluster that was copied do not tell what was not; None: they do."""
     source = ends.flow.source
-    if copied.source_id and found.cluster_id != copied.source_id:
-        return (
-            f"what {source} had acknowledged is not known: it is another cluster now ({found.cluster_id}) than the one "
-            f"that was copied ({copied.source_id})"
-        )
     short = [
         f"{each} ends at {found.ends[each]}, and was copied up to {position.upstream}"
         for each, position in copied.positions.items()

@@ -24,10 +24,15 @@ ANEW = Rewritten({ORDERS: "the topic was deleted and created anew (its id is b, 
 
 
 class Elsewhere(StandInEnds):
-    """The address leads to a cluster that was built anew, and has nothing."""
+    """The address leads to a cluster that was built anew, and has other records."""
 
     def ends(self) -> Ends:
-        return Ends("id of another", {}, {})
+        return Ends("id of another", {ORDERS: 40}, {ORDERS: 50})
+
+    def copied(self) -> Copied:
+        found = super().copied()
+        positions = {each: replace(at, source_end=at.upstream + 3) for each, at in found.positions.items()}
+        return replace(found, positions=positions)
 
 
 class WithGaps(StandInEnds):
@@ -63,6 +68,8 @@ def test_another_cluster_at_the_source_s_address_does_not_tell_what_is_missing(w
     ends = Elsewhere(world, THERE.flow)
     loss = loss_of(ends, ends.copied(), ask_source=True)
     assert "another cluster now (id of another) than the one that was copied (id of east)" in str(loss.bound)
+    assert str(loss).endswith("of what is on record, 3 offsets missing: orders-0: 3 offsets, from 10 to 12")
+    assert loss.removed == (), "its logs were taken for those of the one that was copied"
 
 
 def test_a_source_that_ends_before_what_was_copied_does_not_tell_what_is_missing(world: World) -> None:
