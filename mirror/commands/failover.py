@@ -256,6 +256,8 @@ class _Session:
         named = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
         if self.planned.deletion:
             named.append("--make-anew")
+        if self.asked.leaves_behind:
+            named.append("--leave-behind")
         if self.asked.applications is not None:
             named += ["--applications", str(self.asked.applications)]
         return shlex.join(["mirror", self.planned.procedure, str(self.file), *named])

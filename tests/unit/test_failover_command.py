@@ -22,6 +22,7 @@ from mirror.commands import consent, failover
 from mirror.kafka.problems import ClusterUnreachable
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
 from mirror.recovery import procedure
 from mirror.recovery.applications import Applications, Nobody
 from mirror.recovery.group_moves import Unmoved
@@ -290,6 +291,19 @@ def test_a_group_that_cannot_be_moved_any_more_leaves_a_run_where_it_stands(
     )
     assert (found.exit_code, json.loads(found.stdout)["run_directory"]) == (1, run)
     assert "Nothing more was done, since this cannot be moved: group audit" in " ".join(found.stderr.split())
+
+
+def test_the_command_that_goes_on_says_what_was_accepted(world: World, file: Path, tmp_path: Path) -> None:
+    """Without it the run was refused for what was left behind."""
+    run = str(tmp_path / "run")
+    assert done(world, "failover", file, "--mode", "planned", "--yes", "--run-directory", run)[0] == 0
+    world.not_copied_back = {WEST: {TopicPartition("east.orders", 0): (10, 12)}}
+    world.stubborn.add(WEST)
+    how = ["--flow", "east->west", "--yes", "--leave-behind", "--run-directory", run]
+    found = CliRunner().invoke(app, ["failback", str(file), *how])
+    assert found.exit_code == 1
+    assert "To try again: mirror failback" in found.stderr
+    assert found.stderr.rstrip().endswith("--leave-behind")
 
 
 def test_where_a_run_stands_is_said_beside_its_json_too(world: World, file: Path, tmp_path: Path) -> None:

@@ -186,6 +186,9 @@ def _interrupted(used: FlowInUse, procedure: Procedure) -> str:
     directory, source = procedure.run.directory.path, procedure.move.flow.source
     stopped = f" The applications on {source} are stopped, and started nowhere yet." if has_stopped(directory) else ""
     named = ["--flow", str(procedure.flow), "--run-directory", str(directory)]
+    # Whoever takes it back starts the applications again.
+    if used.applications_file is not None:
+        named += ["--applications", str(used.applications_file)]
     undo = shlex.join(["mirror", procedure.procedure, str(used.settings.path), *named, "--take-back"])
     back = "" if procedure.is_beyond_return or procedure.procedure == MIGRATION else f", to undo it: {undo}"
     return (

@@ -216,7 +216,7 @@ def test_whoever_interrupts_a_procedure_is_told_what_stands_still_and_what_to_do
     world: World, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """There was a traceback, and no application ran on either cluster."""
-    used = used_for(moving.PLANNED_FAILOVER, file)
+    used = replace(used_for(moving.PLANNED_FAILOVER, file), applications_file=Path("apps.toml"))
     planned = moving.plan(used)
 
     def interrupted(*_: object) -> None:
@@ -228,7 +228,7 @@ def test_whoever_interrupts_a_procedure_is_told_what_stands_still_and_what_to_do
     told = " ".join(capsys.readouterr().out.split())
     assert "The applications on east are stopped, and started nowhere yet." in told
     assert f"mirror runbook resume {used.run.path}" in told
-    assert told.endswith("--take-back")
+    assert told.endswith("--applications apps.toml --take-back")
 
 
 def test_whoever_goes_on_with_what_was_interrupted_is_asked_again_until_there_is_no_return(
