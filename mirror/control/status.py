@@ -472,7 +472,8 @@ def _moves(flow: Flow, entries: Iterable[FailoverEntry], *, is_cut: bool) -> tup
             return ""
         command = f"mirror {'failback' if each.phase is Phase.RETURNING else 'failover'} FILE --flow '{flow}'"
         stopped = "; if it has stopped, applications may be stopped too: "
-        return f"{stopped}{command} --run-directory, with that directory, goes on, and with --take-back undoes it"
+        undoes = "with --take-back undoes it until it has started the applications"
+        return f"{stopped}{command} --run-directory, with that directory, goes on, and {undoes}"
 
     lines = [
         (
