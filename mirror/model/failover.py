@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -74,15 +74,18 @@ class FailoverEntry:
         )
 
 
-def not_understood(keys: Iterable[bytes]) -> tuple[FailoverEntry, ...]:
+def not_understood(fences: Mapping[bytes, tuple[str, ...]]) -> tuple[FailoverEntry, ...]:
     """Return the runs whose records have these keys of a state topic, and a value that this version does not know.
 
-    Whatever they do, no other run may begin beside them.
+    Whatever they do, no other run may begin beside them. What they deny, by key as far as that is known, is that of
+    the run for which they are given up.
     """
-    names = [json.loads(key) for key in sorted(keys)]
     return tuple(
-        FailoverEntry(" ".join(map(str, run)) or "without a name", NOT_UNDERSTOOD, Phase.UNDER_WAY, "", 0)
-        for _, *run in names
+        FailoverEntry(
+            *(" ".join(map(str, json.loads(key)[1:])) or "without a name", NOT_UNDERSTOOD, Phase.UNDER_WAY, "", 0),
+            fences=files,
+        )
+        for key, files in sorted(fences.items())
     )
 
 

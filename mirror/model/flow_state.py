@@ -185,7 +185,7 @@ class FlowState:
                 self._apply(names, content, value)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
             if value is not None:
-                self.not_understood[key or b""] = NotUnderstood.of(names, f"{type(problem).__name__}: {problem}")
+                self.not_understood[key or b""] = NotUnderstood.of(names, f"{type(problem).__name__}: {problem}", value)
         return True
 
     def _is_of_another_term(self, term: int) -> bool:

@@ -126,7 +126,7 @@ class ClusterEnds:
         """See `FlowEnds`."""
         state = self._state()
         by_hand = state.pauses.without_cut()
-        unknown = [key for key, each in state.not_understood.items() if each.kind == FAILOVER_KEY]
+        unknown = {key: each.fences for key, each in state.not_understood.items() if each.kind == FAILOVER_KEY}
         stops = state.stops | (dict(state.run.stopped) if state.run is not None else {})
         return Copied(
             {each: position for each, position in sorted(state.positions.items()) if self._selects(each.topic)},

@@ -50,6 +50,26 @@ def test_what_is_on_record_is_read_back_and_taken_off() -> None:
 def test_a_run_under_a_key_of_a_later_version_is_in_the_way_of_all_others(key: bytes, run: str) -> None:
     state = FlowState()
     state.apply(key, b'{"v":2}')
-    found = not_understood(state.not_understood)
+    found = not_understood({key: each.fences for key, each in state.not_understood.items()})
     assert [each.run for each in found] == [run]
     assert in_the_way(found, "ours", returning=False) is not None
+
+
+@pytest.mark.parametrize(
+    ("value", "fences"),
+    [
+        (b'{"v":2,"fences":["/runs/2/denied.json",7]}', ("/runs/2/denied.json",)),
+        (b'{"v":2,"fences":"elsewhere"}', ()),
+        (b'{"v":2}', ()),
+        (b"[]", ()),
+        (b"{", ()),
+    ],
+)
+def test_what_a_run_of_a_later_version_denies_is_known_as_far_as_its_record_tells(
+    value: bytes, fences: tuple[str, ...]
+) -> None:
+    """Given up, no failback admitted the writes again."""
+    state = FlowState()
+    state.apply(b'["failover","theirs"]', value)
+    (found,) = not_understood({key: each.fences for key, each in state.not_understood.items()})
+    assert (found.run, found.fences) == ("theirs", fences)

@@ -129,7 +129,7 @@ def test_of_a_topic_that_may_not_be_seen_it_is_not_known_that_nothing_is_left(
 def test_a_run_of_a_later_version_on_record_keeps_another_from_beginning(tmp_path: Path, returning: bool) -> None:
     """Two operators, one with a newer version; what that does nobody here knows."""
     state = FlowState()
-    content = {**ENTRY.content(), "v": 2}
+    content = {**ENTRY.content(), "v": 2, "fences": ["/runs/2/denied.json"]}
     state.apply(json.dumps(["failover", "theirs"]).encode(), json.dumps(content).encode())
 
     class Known(StateFollowers):
@@ -143,6 +143,7 @@ def test_a_run_of_a_later_version_on_record_keeps_another_from_beginning(tmp_pat
     other = in_the_way(ends.copied().failovers, "ours", returning=returning)
     assert other is not None
     message = failover_entry_message(other, found.enabled_flows[0].flow)
+    assert other.fences == ("/runs/2/denied.json",), "they are those of whom it is given up for"
     assert "the run theirs of east->west is on record in a way that this version does not understand" in message
     assert in_the_way(ends.copied().failovers, "ours", returning=returning, given_up="theirs") is None
 
