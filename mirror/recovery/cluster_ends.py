@@ -22,7 +22,6 @@ from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogWriter, holds_record, read_batches
 from mirror.kafka.old_topics import OldTopic
-from mirror.kafka.partition_state import active_producers
 from mirror.kafka.problems import ClusterError
 from mirror.kafka.topic_ids import differ
 from mirror.model.counts import counted
@@ -51,7 +50,7 @@ from mirror.recovery.probing import (
     refused_words,
     wait_until_gone,
 )
-from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
+from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers, open_transactions
 from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
 from mirror.recovery.seen_at_work import Placed, first_write, gone_on, idle_groups
@@ -384,19 +383,7 @@ class ClusterEnds:
         """See `FlowEnds`."""
         partitions = list(self.ends().ends)
         with self._source() as channel:
-            found = active_producers(channel, partitions)
-        return [
-            *(
-                f"{each}: producer id {producer.producer_id} has a transaction open from {producer.open_since} on"
-                for each, producers in sorted(found.items())
-                for producer in producers
-                if producer.open_since is not None
-            ),
-            *(
-                f"{each}: its leader does not list open transactions: {why}"
-                for each, why in sorted(found.problems.items())
-            ),
-        ]
+            return open_transactions(channel, partitions)
 
     def writers(self) -> Writers:
         """See `FlowEnds`."""

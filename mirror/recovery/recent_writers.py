@@ -180,3 +180,17 @@ def _times(
         if reader.position == before:
             break
     return times, tuple(each for each in (range(start, first), range(reader.position, end)) if each)
+
+
+def open_transactions(channel: Channel, partitions: Collection[TopicPartition]) -> tuple[str, ...]:
+    """Return which transactions are open in partitions of a cluster, and of which that is not told, for people."""
+    found = active_producers(channel, partitions)
+    return (
+        *(
+            f"{each}: producer id {producer.producer_id} has a transaction open from {producer.open_since} on"
+            for each, producers in sorted(found.items())
+            for producer in producers
+            if producer.open_since is not None
+        ),
+        *(f"{each}: its leader does not list open transactions: {why}" for each, why in sorted(found.problems.items())),
+    )
