@@ -126,7 +126,8 @@ def test_an_acknowledgement_lets_the_copy_go_on_although_clocks_step_back(engine
         ]
 
     for hours, first in ((1, 10), (0, 110)):
-        engine.kill()
+        # All that is copied is on record: nothing but the gap is to be found.
+        assert engine.terminate(60)
         engines.send(100 * PARTITIONS)
         for deleted in admin.delete_records([confluent_kafka.TopicPartition(engines.topic, 0, first + 50)]).values():
             deleted.result(20)
@@ -143,4 +144,5 @@ def test_an_acknowledgement_lets_the_copy_go_on_although_clocks_step_back(engine
     assert [(one["from"], one["to"]) for one in found] == [(10, 60), (110, 160)]
     assert found[0]["found_at"] > found[1]["found_at"]
     assert all(one["acknowledged"]["at"] < one["found_at"] for one in found)
-    assert stopping() == []
+    # It is recorded behind what is copied.
+    wait_until(lambda: not stopping(), "no gap to stop the copy", timeout_seconds=60)
