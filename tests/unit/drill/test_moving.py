@@ -197,7 +197,7 @@ def test_a_plan_that_cannot_be_made_says_which_applications_its_run_has_stopped(
     """The kernel was killed behind the stop, and then a cluster did not answer: nothing was changed, it said."""
     used = used_for(moving.PLANNED_FAILOVER, file)
 
-    def killed(_: object) -> None:
+    def killed(*_: object) -> None:
         raise Killed
 
     def unreachable(_: object) -> None:

@@ -313,32 +313,22 @@ def test_a_group_at_work_on_the_target_in_a_topic_of_its_own_keeps_nobody_from_f
     assert plan.pattern_of_others == (r"a\.b" if refused else None)
 
 
+RENAMED = (
+    "A->B.transforms = r",
+    "A->B.transforms.r.type = org.apache.kafka.connect.transforms.RegexRouter",
+    r"A->B.transforms.r.regex = A\\.(.*)",
+    "A->B.transforms.r.replacement = from-a-$1",
+)
+UNCHANGED = ("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",)
+
+
 @pytest.mark.parametrize(
     ("more", "topic", "copies"),
     [
-        pytest.param(
-            (
-                "A->B.transforms = r",
-                "A->B.transforms.r.type = org.apache.kafka.connect.transforms.RegexRouter",
-                r"A->B.transforms.r.regex = A\\.(.*)",
-                "A->B.transforms.r.replacement = from-a-$1",
-            ),
-            "from-a-orders",
-            {"from-a-orders"},
-            id="renamed by a transform",
-        ),
-        pytest.param(
-            ("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",),
-            "orders",
-            {"orders"},
-            id="under its own name",
-        ),
-        pytest.param(
-            ("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",),
-            "orders",
-            (),
-            id="under its own name, copied by Java MirrorMaker alone",
-        ),
+        pytest.param(RENAMED, "from-a-orders", {"from-a-orders"}, id="renamed by a transform"),
+        pytest.param(RENAMED, "from-a-orders", (), id="renamed by a transform, and nothing is on record"),
+        pytest.param(UNCHANGED, "orders", {"orders"}, id="under its own name"),
+        pytest.param(UNCHANGED, "orders", (), id="under its own name, and nothing is on record"),
     ],
 )
 def test_a_group_at_work_in_a_copy_that_its_name_does_not_tell_is_refused_as_any_other(
