@@ -21,7 +21,7 @@ from mirror.recovery.group_moves import MovePlan, unseen_groups_message
 from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, with_unsure
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
-from mirror.recovery.verify_steps import verify_step
+from mirror.recovery.verify_steps import verify_so_far_step, verify_step
 
 DETECT = "detect"
 
@@ -151,6 +151,7 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | N
         )
         return (
             begun_alone(move, back),
+            verify_so_far_step(move.ends, move.directory),
             *copy,
             move.groups(),
             move.positions(),

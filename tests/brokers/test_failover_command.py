@@ -255,8 +255,8 @@ def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west:
     )
     assert code == 1, told
     assert told["verdict"] == "FAIL"
-    assert [each["name"] for each in told["steps"]] == ["begin", "stop", "back: stop", "back: begin"]
-    assert "KeyError" in told["steps"][1]["detail"]
+    assert [each["name"] for each in told["steps"]] == ["begin", "verify so far", "stop", "back: stop", "back: begin"]
+    assert "KeyError" in told["steps"][2]["detail"]
     assert site.at_work() == {site.alias}
     assert site.positions(site.target, site.copy) == {}
 

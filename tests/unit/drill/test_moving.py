@@ -104,7 +104,7 @@ def test_what_is_known_is_shown_before_anything_is_changed(world: World, file: P
     used = used_for(moving.PLANNED_FAILOVER, file)
     planned = moving.plan(used)
     assert "west lacks of east" in moving.known(planned).text
-    assert list(moving.planned_steps(planned)["step"])[:2] == ["begin", "stop"]
+    assert list(moving.planned_steps(planned)["step"])[:3] == ["begin", "verify so far", "stop"]
     assert list(moving.planned_groups(planned)["after"]) == [7]
     assert world.done == []
     assert not (used.run.path / "failover").exists()
@@ -203,7 +203,7 @@ def test_a_plan_that_cannot_be_made_says_which_applications_its_run_has_stopped(
     def unreachable(_: object) -> None:
         raise ClusterUnreachable("west", "connecting to w:1", "connection refused")
 
-    monkeypatch.setattr(StandInEnds, "verify", killed)
+    monkeypatch.setattr(StandInEnds, "pause", killed)
     with pytest.raises(Killed):
         moving.carry_out(used, moving.plan(used))
     assert world.at_work == set()
@@ -222,7 +222,7 @@ def test_whoever_interrupts_a_procedure_is_told_what_stands_still_and_what_to_do
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(StandInEnds, "verify", interrupted)
+    monkeypatch.setattr(StandInEnds, "pause", interrupted)
     with pytest.raises(KeyboardInterrupt):
         moving.carry_out(used, planned)
     told = " ".join(capsys.readouterr().out.split())

@@ -34,7 +34,7 @@ def test_what_is_there_is_compared_while_the_applications_go_on_and_the_rest_beh
 
 
 def test_a_difference_ends_a_failback_before_anything_is_stopped(tmp_path: Path) -> None:
-    world = World(verdict=FAIL)
+    world = World(verdict_so_far=FAIL)
     results = led_home(world, tmp_path)
     failed = [(each.name, each.result.detail) for each in results if each.result.verdict is FAIL]
     assert failed == [(VERIFY_SO_FAR, "FAIL: compared")]
@@ -48,7 +48,7 @@ def test_a_difference_ends_a_failback_before_anything_is_stopped(tmp_path: Path)
 def test_what_cannot_be_compared_yet_is_no_proof_behind_the_stop(
     found: Verdict, so_far: Verdict, behind_the_stop: Verdict, tmp_path: Path
 ) -> None:
-    ends = StandInEnds(World(verdict=found), HOME.flow)
+    ends = StandInEnds(World(verdict=found, verdict_so_far=found), HOME.flow)
     before = verify_so_far_step(ends, tmp_path).act({})
     assert before.verdict is so_far
     assert (("not all of it" in before.detail) and "UNKNOWN: compared" in before.detail) is (found is UNKNOWN)

@@ -69,6 +69,7 @@ class World:
     record: dict[str, FailoverEntry] = field(default_factory=dict)
     groups: dict[str, dict[str, int]] = field(default_factory=lambda: {EAST: {"audit": 7}, WEST: {}})
     refused: tuple[Unmoved, ...] = ()
+    verdict_so_far: Verdict = Verdict.PASS
     verdict: Verdict = Verdict.PASS
     open_transactions: tuple[str, ...] = ()
     # Who stays on the standby, and how much is written there by others than the applications that move.
@@ -348,7 +349,7 @@ class StandInEnds:
         if remember is not None:
             remember.write_text("compared")
         self.world.call("verify so far" if is_first else "verify the rest" if remember else "verify")
-        return self.world.verdict, "compared"
+        return self.world.verdict_so_far if is_first else self.world.verdict, "compared"
 
     def put(self, entry: FailoverEntry) -> None:
         self.world.record[entry.run] = entry
