@@ -28,11 +28,12 @@ from tests.brokers.copying import ends_of
 
 PARTITIONS = 4
 _PATIENCE_SECONDS = 120
+DEFAULT, EXACTLY_ONCE = "", "west.exactly.once.source.support = enabled\n"
 both_modes = pytest.mark.parametrize(
     "settings",
     [
-        pytest.param("", id="default"),
-        pytest.param("west.exactly.once.source.support = enabled\n", id="exactly-once", marks=pytest.mark.long),
+        pytest.param(DEFAULT, id="default"),
+        pytest.param(EXACTLY_ONCE, id="exactly-once", marks=pytest.mark.long),
     ],
 )
 

@@ -15,7 +15,7 @@ from mirror.lab import faults, ports, processes, spark_cluster
 from mirror.lab.link import Link
 from mirror.lab.processes import ManagedProcess
 from mirror.waiting import wait_until
-from tests.brokers.engines import Engines, both_modes, started_by
+from tests.brokers.engines import DEFAULT, EXACTLY_ONCE, Engines, started_by
 from tests.brokers.run_first import run_first
 
 # Whoever connects to one of these ports is connected to another: those of a worker's processes alone stand there.
@@ -104,8 +104,15 @@ def executors(engines: Engines, tmp_path: Path) -> Iterator[Executors]:
 
 
 @pytest.mark.long
-@both_modes
-@pytest.mark.parametrize("is_whole", [True, False], ids=["the executor", "its task alone"])
+@pytest.mark.parametrize(
+    ("settings", "is_whole"),
+    [
+        pytest.param(DEFAULT, True, id="the executor"),
+        pytest.param(DEFAULT, False, id="its task alone", marks=pytest.mark.soak),
+        pytest.param(EXACTLY_ONCE, True, id="the executor, exactly once", marks=pytest.mark.soak),
+        pytest.param(EXACTLY_ONCE, False, id="its task alone, exactly once"),
+    ],
+)
 def test_an_executor_cut_off_from_its_driver_and_not_from_kafka_writes_nothing_twice(
     engines: Engines, executors: Executors, settings: str, *, is_whole: bool
 ) -> None:
