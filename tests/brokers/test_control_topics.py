@@ -203,10 +203,14 @@ def test_nothing_is_written_to_a_new_state_topic_before_every_broker_that_answer
     monkeypatch.setattr(Cluster, "send", told)
     with Cluster.connect(settings.clusters["trio"]) as target:
         assert brokers_without(target, topic) == target.broker_ids()
-        is_there, problems = create_state_topic(target, flow)
+        is_there, _ = wait_until(
+            lambda: create_state_topic(target, flow),
+            "the broker that lags to be named, once the topic has a leader",
+            timeout_seconds=60,
+            until=lambda found: f"{topic} on trio: not known yet to broker 2" in found[1],
+        )
         assert not is_there
-        assert any(each.startswith(f"{topic} on trio: not known yet to broker") for each in problems)
-        wait_until(lambda: brokers_without(target, topic), "all others", timeout_seconds=60, until=(2,).__eq__)
+        assert brokers_without(target, topic) == (2,)
         with closing(LogWriter(flow.target_producer, alias="trio")) as writer:
             writer.append(topic, 0, [(b"key", b"value", (), 0)])
         # What is in use is known to whoever is asked, or was written by an engine that has looked.

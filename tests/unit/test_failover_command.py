@@ -385,7 +385,7 @@ def test_what_a_run_has_stopped_is_said_where_the_target_no_longer_answers(
 ) -> None:
     """It cannot be taken back then, and a connection that is refused says nothing of applications that stay stopped."""
     run = str(tmp_path / "run")
-    monkeypatch.setattr(StandInEnds, "verify", killed)
+    monkeypatch.setattr(StandInEnds, "pause", killed)
     with pytest.raises(Killed):
         done(world, "failover", file, "--mode", "planned", "--yes", "--run-directory", run)
     assert world.at_work == set()
