@@ -114,4 +114,6 @@ def _start(
     assert pyspark.origin is not None
     home = Path(pyspark.origin).parent
     argv = [str(home / "bin" / "spark-class"), f"{_CLASSES}.{main_class}", *arguments]
-    return processes.start(directory, name, argv, env={**_ENVIRONMENT, "SPARK_HOME": str(home)}, owner_pid=owner_pid)
+    # Who is killed removes no folder of its own: here it goes with the cluster's.
+    folders = {"SPARK_HOME": str(home), "SPARK_LOCAL_DIRS": str(directory / "local")}
+    return processes.start(directory, name, argv, env={**_ENVIRONMENT, **folders}, owner_pid=owner_pid)
