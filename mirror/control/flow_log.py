@@ -12,7 +12,6 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 
 from mirror.kafka.log import LogTail
 from mirror.kafka.problems import LeaderUnknown
@@ -73,7 +72,7 @@ class FlowLog:
         if self._tail.has_begun_anew:
             self.state, self._records = FlowState(), {}
         if self._tail.topic_id != self._topic_id:
-            self.state = replace(self.state, claim=None, _written_in={}) if self._topic_id else self.state
+            self.state = self.state.in_new_topic() if self._topic_id else self.state
             self._topic_id = self._tail.topic_id
         for record in records:
             written_in = term_of(record.headers), epoch_of(record.headers)

@@ -194,8 +194,7 @@ class Election:
         if self._tail.has_begun_anew:
             self._state = FlowState()
         if self._tail.topic_id != self._topic_id:
-            # Terms begin anew in one that was created anew: who led in the former leads no more.
-            self._state = replace(self._state, claim=None, _written_in={}) if self._topic_id else self._state
+            self._state = self._state.in_new_topic() if self._topic_id else self._state
             self._topic_id = self._tail.topic_id
         for record in records:
             if record.key is not None and record.key.startswith(_KEYS):

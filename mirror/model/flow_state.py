@@ -188,6 +188,10 @@ class FlowState:
                 self.not_understood[key or b""] = NotUnderstood.of(names, f"{type(problem).__name__}: {problem}", value)
         return True
 
+    def in_new_topic(self) -> FlowState:
+        """Return it as it is in a topic created anew: terms begin anew, who led in the former leads no more."""
+        return replace(self, claim=None, _written_in={})
+
     def _is_of_another_term(self, term: int) -> bool:
         claim = self.claim
         if claim is None or term == claim.term:

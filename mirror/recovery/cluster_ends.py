@@ -58,7 +58,7 @@ from mirror.recovery.state_followers import StateFollowers
 from mirror.recovery.staying import NOBODY, Staying, find_staying
 from mirror.recovery.step_facts import named
 from mirror.recovery.stranded_files import Stranded, StrandedFile
-from mirror.recovery.written_by_others import written_among, written_in
+from mirror.recovery.written_by_others import held, holes_among, written_in
 from mirror.same_offsets.chain import producer_of
 
 _BOOTSTRAP_MS = 5_000
@@ -314,7 +314,7 @@ class ClusterEnds:
             before = ended_at_the_cut(channel, state, begun).reached
             latest = channel.offsets(beside, LATEST, View.WRITTEN)
             after = written_in(channel, {each: (behind[each], end) for each, end in ends.items()}, own)
-            among = written_among(channel, state, ends.keys() - anew, own).since
+            among = held(channel, holes_among(channel, state, ends.keys() - anew).since, own)
             return {
                 **after,
                 **{each: (start, after.get(each, (0, end))[1]) for each, (start, end) in among.items()},
@@ -330,7 +330,8 @@ class ClusterEnds:
             before = ended_at_the_cut(channel, self._state(), begun).untold.items()
             untold = {each: (start, min(end, begun[each])) for each, (start, end) in before}
             untold |= ended_at_the_cut(channel, self._state(), self._beside(back)).untold
-            return {**written_among(channel, self._state(), copies, own).untold, **written_in(channel, untold, own)}
+            among = holes_among(channel, self._state(), copies).untold
+            return {**held(channel, among, own), **written_in(channel, untold, own)}
 
     def _copies_that_stay(self, back: FlowSettings | None) -> dict[TopicPartition, Position]:
         """Return how far each copy on the target reaches that the flow back does not copy, by its partition there."""

@@ -14,23 +14,26 @@ from mirror.recovery.cut_log_ends import ended_at_the_cut
 Stretches = Mapping[TopicPartition, tuple[int, int]]
 """Offsets of logs, from one up to, not including, another."""
 
+Holes = Mapping[TopicPartition, list[tuple[int, int]]]
+"""Several of each log, in order."""
+
 # Of more than that a log is read through: a copy that is written in transactions has one behind each of them.
 _MOST_HOLES = 1_000
 
 
-class WrittenAmong(NamedTuple):
-    """What others have written among what a flow has copied since it was cut.
+class HolesAmong(NamedTuple):
+    """Where among its copies a flow has copied nothing: what others have written there is what `held` finds.
 
     Attributes
     ----------
     since
-        what they have.
+        the holes behind the cut.
     untold
-        what they have, and of which it is not known whether it was before the cut.
+        those of which it is not known whether they were there before the cut.
     """
 
-    since: Stretches
-    untold: Stretches
+    since: Holes
+    untold: Holes
 
 
 def written_in(channel: Channel, stretches: Stretches, own: Collection[int]) -> Stretches:
@@ -42,15 +45,13 @@ def written_in(channel: Channel, stretches: Stretches, own: Collection[int]) -> 
     }
 
 
-def written_among(
-    channel: Channel, state: FlowState, copies: Collection[TopicPartition], own: Collection[int]
-) -> WrittenAmong:
-    """Return what others have written into copies of a failed-over flow whose cut somebody has ended (mirror resume).
+def holes_among(channel: Channel, state: FlowState, copies: Collection[TopicPartition]) -> HolesAmong:
+    """Return the holes in copies of a failed-over flow whose cut somebody has ended (mirror resume).
 
     The flow has copied on behind it since. While the cut is in force all that is written since lies behind the copy.
     """
     if state.pauses.cut is not None:
-        return WrittenAmong({}, {})
+        return HolesAmong({}, {})
     holes = {}
     for source, position in state.positions.items():
         copy, known = TopicPartition(position.target, source.partition), state.offset_map(source)
@@ -61,17 +62,15 @@ def written_among(
     until = {each: at_cut.untold[each][1] for each in holes.keys() & at_cut.untold.keys()}
     since = {each: [(max(start, at), end) for start, end in holes[each] if end > at] for each, at in reached.items()}
     before = {each: [(start, min(end, at)) for start, end in holes[each] if start < at] for each, at in until.items()}
-    return WrittenAmong(_held(channel, since, own), _held(channel, before, own))
+    return HolesAmong(since, before)
 
 
-def _held(
-    channel: Channel, holes: Mapping[TopicPartition, list[tuple[int, int]]], own: Collection[int]
-) -> dict[TopicPartition, tuple[int, int]]:
+def held(channel: Channel, holes: Holes, own: Collection[int]) -> Stretches:
     """Return from the first to the last of the holes in which others have records; most hold a marker, and none."""
     found = {}
     for copy, of_copy in holes.items():
         asked = of_copy if len(of_copy) <= _MOST_HOLES else [(of_copy[0][0], of_copy[-1][1])]
-        held = [each for each in asked if holds_record(channel, copy, *each, read_committed=True, but_for=own)]
-        if held:
-            found[copy] = held[0][0], held[-1][1]
+        written = [each for each in asked if holds_record(channel, copy, *each, read_committed=True, but_for=own)]
+        if written:
+            found[copy] = written[0][0], written[-1][1]
     return found
