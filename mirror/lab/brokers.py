@@ -338,6 +338,7 @@ class EmbeddedBroker:
             f"{self.layout.alias} {self.name}",
             self.address,
             self.node_id,
+            self.layout.cluster_id,
             is_alive=self.is_alive,
             log_tail=self._log_tail,
             timeout_seconds=READY_SECONDS,

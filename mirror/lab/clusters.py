@@ -179,7 +179,7 @@ def up(
         for node in nodes
         for port in (node.port, node.controller_port, node.secured_port, *(astuple(node.link) if node.link else ()))
     }
-    choose_ports = functools.partial(ports.choose, free=lambda port: port not in taken and ports.is_free(port))
+    choose_ports = functools.partial(ports.choose, free=lambda port: port not in taken and ports.claim(port))
     wanted = plan_records(
         known, aliases, brokers, provider, bootstrap or {}, choose_ports, linked, secured, for_load=for_load
     )

@@ -145,6 +145,7 @@ class ContainerBroker:
             name,
             self.address,
             self.node_id,
+            self.layout.cluster_id,
             is_alive=self.is_alive,
             log_tail=holder.log_tail,
             timeout_seconds=READY_SECONDS,

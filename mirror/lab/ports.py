@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,26 @@ def is_free(port: int) -> bool:
     return True
 
 
+def claim(port: int) -> bool:
+    """Tell whether this port is free and no process has claimed it; nobody else can while this process lives.
+
+    Between choice and listening lie seconds, for which a port looks free. A claim is a name in Linux' abstract socket
+    namespace: it leaves no file, and ends with the process. Elsewhere a port is only looked at.
+    """
+    if not is_free(port):
+        return False
+    if sys.platform != "linux":
+        return True
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0mirror-port-{port}")
+    except OSError:
+        name.close()
+        return False
+    name.detach()  # open until this process ends
+    return True
+
+
 def ephemeral_start() -> int:
     """Return the first port that the kernel hands out to outgoing connections."""
     try:
@@ -34,7 +55,7 @@ def ephemeral_start() -> int:
 
 
 def choose(
-    count: int, *, free: Callable[[int], bool] = is_free, below: int | None = None, chance: random.Random | None = None
+    count: int, *, free: Callable[[int], bool] = claim, below: int | None = None, chance: random.Random | None = None
 ) -> tuple[int, ...]:
     """Return free ports outside the range of outgoing connections.
 

@@ -18,6 +18,7 @@ def wait_for_broker(
     name: str,
     address: str,
     node_id: int,
+    cluster_id: str,
     *,
     is_alive: Callable[[], bool],
     log_tail: Callable[[], str],
@@ -25,14 +26,14 @@ def wait_for_broker(
 ) -> None:
     """Wait until a broker answers a metadata request in which it is itself a living broker.
 
-    An open port is not enough: a broker listens before the controller lets it in.
+    An open port is not enough: a broker listens before the controller lets it in, and who listens there may be another.
 
     Parameters
     ----------
     name
         for messages.
-    address, node_id
-        where it listens, and the number it must announce.
+    address, node_id, cluster_id
+        where it listens, and the number and cluster that it must announce.
     is_alive
         tells whether waiting still makes sense.
     log_tail
@@ -51,10 +52,12 @@ def wait_for_broker(
         if not is_alive():
             return "ended"
         try:
-            living = admin.list_topics(timeout=_METADATA_SECONDS).brokers
-            return "ready" if node_id in living else "not let in by the controller yet"
+            found = admin.list_topics(timeout=_METADATA_SECONDS)
         except KafkaException as problem:
             return problem.args[0].str() if problem.args else repr(problem)
+        if found.cluster_id != cluster_id:
+            return f"a broker of cluster {found.cluster_id} listens there"
+        return "ready" if node_id in found.brokers else "not let in by the controller yet"
 
     try:
         seen = wait_until(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -31,3 +34,17 @@ def test_a_port_that_somebody_listens_on_is_not_free() -> None:
         port = server.getsockname()[1]
         assert not ports.is_free(port)
     assert ports.is_free(port)
+
+
+def test_a_port_that_one_process_has_chosen_is_not_chosen_by_another() -> None:
+    """It looks free until a broker listens there, seconds later: two clusters had one address, and one answered."""
+    code = "import sys; from mirror.lab import ports; print(ports.choose(3)); sys.stdin.read()"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin and other.stdout
+        chosen = ast.literal_eval(other.stdout.readline())
+        assert [ports.is_free(port) for port in chosen] == [True] * 3
+        assert [ports.claim(port) for port in chosen] == [False] * 3
+        other.stdin.close()
+    assert [ports.claim(port) for port in chosen] == [True] * 3
+    assert not ports.claim(chosen[0])
