@@ -41,9 +41,9 @@ _BEAT_SECONDS = 0.5
 _END = b"end"
 _PORTS = 16
 # Nothing is written while the right to is over, and after so long nothing is waited for any more; nor when the first
-# answer does not come.
+# answer does not come. Other tasks of the epoch stand still meanwhile: of a driver that is alive it takes milliseconds.
 _LAPSE_SECONDS = 3.0
-_FIRST_ANSWER_SECONDS = 60.0
+_FIRST_ANSWER_SECONDS = 15.0
 
 # What has changed of what keeps partitions from being copied, by flow and source partition; None: nothing any more.
 Troubles: TypeAlias = dict[tuple[Flow, TopicPartition], str | None]
@@ -271,7 +271,8 @@ class EpochChannelListener:
         self._unfinished = b""
         # Until when may be written, by this machine's clock, and when each unanswered beat was sent.
         self._until = -math.inf
-        self._silent_at = steady_seconds() + _FIRST_ANSWER_SECONDS
+        self._silent_at = math.inf
+        self._is_answered = False
         self._beats: dict[int, float] = {}
         self._closing = threading.Event()
         self._reported: Troubles = {}
@@ -281,6 +282,33 @@ class EpochChannelListener:
         self._sending = threading.Lock()
         self._beating = threading.Thread(target=self._beat, name="beat", daemon=True)
         self._beating.start()
+
+    @classmethod
+    def answered(cls, address: tuple[str, int]) -> Self:
+        """Connect to the driver's end, and return when it has answered the first beat.
+
+        What accepts a connection need not be the driver: a proxy or a firewall may do so when the driver is not to be
+        reached any more.
+
+        Raises
+        ------
+        OSError
+            if the driver cannot be reached, or does not answer.
+        """
+        listener = cls(address)
+        try:
+            wait_until(
+                lambda: listener.signal() is Signal.SILENCE or listener._is_answered,
+                "the first answer",
+                timeout_seconds=_FIRST_ANSWER_SECONDS,
+                first_pause_seconds=0.001,
+            )
+        except WaitTimeout:
+            listener.close()
+            host, port = address
+            silent = f"{host}:{port} is connected, and has not answered for {_FIRST_ANSWER_SECONDS:.0f} s"
+            raise TimeoutError(silent) from None
+        return listener
 
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when there is a signal."""
@@ -315,6 +343,7 @@ class EpochChannelListener:
         beat, seconds = line.split()
         self._until = self._beats.pop(int(beat)) + float(seconds)
         self._silent_at = self._until + _LAPSE_SECONDS
+        self._is_answered = True
 
     @property
     def may_write(self) -> bool:

@@ -40,7 +40,7 @@ def take_over(work: TaskWork) -> TaskResult:
     Whatever goes wrong with a partition or a cluster comes back as a value.
     """
     try:
-        epoch_channel = EpochChannelListener(work.epoch_channel) if work.epoch_channel else None
+        epoch_channel = EpochChannelListener.answered(work.epoch_channel) if work.epoch_channel else None
     except OSError as problem:
         return not_begun(work, f"the driver cannot be reached from its task: {problem}")
     try:

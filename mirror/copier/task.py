@@ -22,7 +22,7 @@ def copy(work: TaskWork) -> TaskResult:
     Whatever goes wrong with a partition or a cluster comes back as a value; other partitions are copied all the same.
     """
     try:
-        epoch_channel = EpochChannelListener(work.epoch_channel) if work.epoch_channel else None
+        epoch_channel = EpochChannelListener.answered(work.epoch_channel) if work.epoch_channel else None
     except OSError as problem:
         # Whoever sent this task is gone; its successor may be at work.
         return not_begun(work, f"the driver cannot be reached from its task: {problem}")

@@ -104,7 +104,7 @@ class StreamEnd:
 def run_stream(work: StreamWork) -> StreamEnd:
     """Copy until told to end, or until something fails."""
     try:
-        epoch_channel = EpochChannelListener(work.epoch_channel)
+        epoch_channel = EpochChannelListener.answered(work.epoch_channel)
     except OSError as problem:
         return StreamEnd(work.number, failure=f"the driver is not reached: {problem}")
     try:

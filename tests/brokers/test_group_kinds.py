@@ -76,9 +76,8 @@ def test_groups_of_both_protocols_are_moved_and_share_groups_are_named(
     argv = [sys.executable, "-m", "mirror", "run", str(file)]
     engine = processes.start(tmp_path, "engine", argv, owner_pid=os.getpid())
     try:
-        wait_until(
-            lambda: positions_of(west, idle).get(copy), "the idle group", timeout_seconds=120, until=lambda at: at
-        )
+        # While the copy has not got there it is behind.
+        wait_until(lambda: positions_of(west, idle).get(copy) == GroupPosition(40), "the group", timeout_seconds=120)
         at_work = member(here, copy.topic, used)
         told = wait_until(
             lambda: status_of(file)[0]["reasons"], "the share group to be told", timeout_seconds=60, until=bool

@@ -283,6 +283,28 @@ def test_where_no_bell_hangs_nobody_listens() -> None:
         EpochChannelListener(address)
 
 
+def test_a_driver_that_has_answered_is_reached(epoch_channel: EpochChannel) -> None:
+    with closing(EpochChannelListener.answered(epoch_channel.address)) as listener:
+        assert listener.may_write
+
+
+def test_who_accepts_a_connection_and_does_not_answer_is_not_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A firewall, or a line that is cut behind a proxy: the epoch stood still for 92 s."""
+    monkeypatch.setattr("mirror.copier.epoch_channel._FIRST_ANSWER_SECONDS", 0.1)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(OSError, match=r"127\.0\.0\.1:\d+ is connected, and has not answered for"),
+    ):
+        EpochChannelListener.answered(silent.getsockname()[:2])
+
+
+def test_a_driver_that_goes_before_its_first_answer_is_heard_of_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as driver:
+        threading.Thread(target=lambda: driver.accept()[0].close()).start()
+        with closing(EpochChannelListener.answered(driver.getsockname()[:2])) as listener:
+            assert listener.signal() is Signal.SILENCE
+
+
 def test_it_is_alone_when_the_last_task_has_ended(epoch_channel: EpochChannel, listen: Listen) -> None:
     listener = listen(epoch_channel)
     listener.close()
