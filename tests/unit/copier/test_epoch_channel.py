@@ -300,7 +300,11 @@ def test_who_accepts_a_connection_and_does_not_answer_is_not_the_driver(monkeypa
 
 def test_a_driver_that_goes_before_its_first_answer_is_heard_of_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as driver:
-        threading.Thread(target=lambda: driver.accept()[0].close()).start()
+
+        def go() -> None:
+            driver.accept()[0].close()
+
+        threading.Thread(target=go).start()
         with closing(EpochChannelListener.answered(driver.getsockname()[:2])) as listener:
             assert listener.signal() is Signal.SILENCE
 

@@ -41,7 +41,8 @@ def test_a_port_that_one_process_has_chosen_is_not_chosen_by_another() -> None:
     code = "import sys; from mirror.lab import ports; print(ports.choose(3)); sys.stdin.read()"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdin and other.stdout
+        assert other.stdin
+        assert other.stdout
         chosen = ast.literal_eval(other.stdout.readline())
         assert [ports.is_free(port) for port in chosen] == [True] * 3
         assert [ports.claim(port) for port in chosen] == [False] * 3
