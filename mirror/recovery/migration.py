@@ -41,7 +41,7 @@ from mirror.recovery.quiet_source import STOP
 from mirror.recovery.seen_at_work import checked_reads
 from mirror.recovery.step_facts import named, placed_in, rows_in
 from mirror.recovery.steps import Known, NotTakenBack, Progress, Result, Step, StepResult, StepsUnderWay
-from mirror.recovery.verify_steps import verify_step
+from mirror.recovery.verify_steps import verify_so_far_step, verify_step
 from mirror.waiting import WaitTimeout, wait_until
 
 PRODUCERS = "producers"
@@ -117,6 +117,7 @@ def steps_of_producers(
     return (
         # Groups that are on the new cluster stay there whatever becomes of the rest, and so does the record.
         replace(begun_alone(move, back), undo=None),
+        verify_so_far_step(own.ends, own.directory),
         replace(own.stop(), doing=f"stop the producers on {move.flow.source}"),
         own.fence(),
         own.drain(),

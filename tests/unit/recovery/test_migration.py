@@ -193,6 +193,25 @@ def test_each_group_reads_on_the_new_cluster_before_the_next_is_stopped_and_the_
     assert results[-1].name == "producers: what remains"
 
 
+def test_producers_are_stopped_once_what_is_copied_was_compared_and_behind_the_stop_only_the_rest_is(
+    tmp_path: Path,
+) -> None:
+    world = Town()
+    carried(world, tmp_path)
+    done = [each for each in world.done if "None" in each or "verify" in each]
+    assert done == ["verify so far", "stop None on east", "verify the rest", "start None on west"]
+
+
+def test_a_difference_ends_a_migration_before_its_producers_are_stopped(tmp_path: Path) -> None:
+    world = Town(verdict_so_far=Verdict.FAIL)
+    (failed,) = [each for each in carried(world, tmp_path) if each.result.verdict is Verdict.FAIL]
+    assert failed.name == "producers: verify so far"
+    assert world.places == {None: EAST, "audit": WEST, "billing": WEST}
+    assert "stop None on east" not in world.done
+    world.verdict_so_far = Verdict.PASS
+    assert_there(world, carried(world, tmp_path))
+
+
 def test_each_point_of_no_return_names_whose_it_is(tmp_path: Path) -> None:
     """A migration has one a group and one of the producers, and the timeline shows all of them."""
     carried(Town(), tmp_path)
