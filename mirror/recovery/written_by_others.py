@@ -8,6 +8,7 @@ from typing import NamedTuple
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import holds_record
 from mirror.model.flow_state import FlowState
+from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.recovery.cut_log_ends import ended_at_the_cut
 
@@ -54,15 +55,28 @@ def holes_among(channel: Channel, state: FlowState, copies: Collection[TopicPart
         return HolesAmong({}, {})
     holes = {}
     for source, position in state.positions.items():
-        copy, known = TopicPartition(position.target, source.partition), state.offset_map(source)
-        if copy in copies and known is not None and known.runs.first is not None:
-            holes[copy] = list(known.runs.not_copied(known.runs.first.downstream, position.downstream))
+        copy = TopicPartition(position.target, source.partition)
+        if copy in copies:
+            holes[copy] = _holes_before(state.offset_map(source), position.downstream)
     at_cut = ended_at_the_cut(channel, state, [each for each, of_copy in holes.items() if of_copy])
     reached = {each: at_cut.reached[each] for each in holes.keys() & at_cut.reached.keys()}
     until = {each: at_cut.untold[each][1] for each in holes.keys() & at_cut.untold.keys()}
     since = {each: [(max(start, at), end) for start, end in holes[each] if end > at] for each, at in reached.items()}
     before = {each: [(start, min(end, at)) for start, end in holes[each] if start < at] for each, at in until.items()}
     return HolesAmong(since, before)
+
+
+def _holes_before(known: OffsetMap | None, end: int) -> list[tuple[int, int]]:
+    """Return where a copy up to ``end`` has none of the flow's records; all of it where that is not understood.
+
+    Also before the first of them: of an idle partition others may have written the first. Not what Java MirrorMaker
+    has copied before: no producer id tells that from theirs.
+    """
+    if known is None:
+        return [(0, end)] if end else []
+    first = known.runs.first
+    before = (each for each in known.sparse_maps if first is None or each.downstream_start < first.downstream)
+    return list(known.runs.not_copied(max((each.downstream_end for each in before), default=0), end))
 
 
 def held(channel: Channel, holes: Holes, own: Collection[int]) -> Stretches:

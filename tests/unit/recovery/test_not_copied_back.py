@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ from mirror.kafka.channel import EARLIEST, LATEST
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
-from mirror.model.offset_map import Run
+from mirror.model.offset_map import Run, SparseOffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses, PauseWish
 from mirror.model.position import Position
-from mirror.model.state_values import chunk_record
+from mirror.model.state_values import chunk_record, sparse_map_record
 from mirror.recovery import cluster_ends, written_by_others
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.state_followers import StateFollowers
@@ -42,6 +42,7 @@ class OnRecord(StateFollowers):
         state = FlowState()
         if flow == Flow("east", "west"):
             state.positions[ORDERS] = Position(10, 10, 0, True, 0, "here", "there", target=COPY.topic)
+            state.apply(*chunk_record(ORDERS, 0, [Run(0, 0, 10)]))
             if self._is_failed_over:
                 state.failovers["one"] = replace(ENTRY, run="one", phase=Phase.DONE, at_ms=1_000)
             state.wishes = Pauses(cut=self._cut)
@@ -212,6 +213,62 @@ def test_what_was_written_into_a_copy_before_the_flow_copied_on_is_found_among_w
     monkeypatch.setattr(written_by_others, "_MOST_HOLES", most_holes)
     assert ends.not_copied_back() == ({} if found is None else {COPY: (found, end)})
     assert ends.untold_since_cut() == ({} if untold is None else {COPY: (untold[0], untold[1] or end)})
+
+
+class BegunBehindOthers(OnRecord):
+    """Nothing was copied before the cut, which somebody has ended by hand; others had written 0 to 3 by then."""
+
+    def __init__(self, runs: Sequence[Run], sparse_map: SparseOffsetMap | None, *, is_understood: bool = True) -> None:
+        super().__init__(None)
+        self._runs, self._sparse_map, self._is_understood = runs, sparse_map, is_understood
+
+    def state(self, clusters: Mapping[str, Any], flow: Flow) -> FlowState:
+        state = super().state(clusters, flow)
+        if flow == Flow("east", "west"):
+            upstream, downstream = (
+                (self._runs[-1].upstream_end, self._runs[-1].downstream_end) if self._runs else (0, 4)
+            )
+            state.positions[ORDERS] = Position(upstream, downstream, 0, True, 0, "here", "there", target=COPY.topic)
+            state.apply(*chunk_record(ORDERS, 0, self._runs))
+            if self._sparse_map is not None:
+                state.apply(*sparse_map_record(ORDERS, self._sparse_map))
+            if not self._is_understood:
+                state.apply(b'["runs","orders",0,7]', b"{}")
+        return state
+
+
+@pytest.mark.parametrize(
+    ("runs", "sparse_map", "is_understood", "begin"),
+    [
+        pytest.param([], None, True, 0, id="passed by, and nothing copied since"),
+        pytest.param([Run(0, 4, 6)], None, True, 0, id="copied on behind it"),
+        pytest.param([Run(0, 4, 6)], None, False, 0, id="what was copied is not understood"),
+        pytest.param(
+            [Run(2, 4, 6)], SparseOffsetMap(0, 2, 0, 2, ()), True, 2, id="behind what Java MirrorMaker copied"
+        ),
+    ],
+)
+@pytest.mark.parametrize("since", [pytest.param(0, id="later times"), pytest.param(-1, id="times of events")])
+def test_what_was_written_into_a_copy_that_had_nothing_is_found_before_the_first_record_copied(
+    runs: Sequence[Run],
+    sparse_map: SparseOffsetMap | None,
+    is_understood: bool,
+    begin: int,
+    since: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An idle partition: the engine that went on passed by what others had written there, and counted no hole."""
+
+    def holds_record(_: Any, partition: TopicPartition, start: int, end: int, **__: Any) -> bool:
+        return partition == COPY and start < 4 and start < end
+
+    end = runs[-1].downstream_end if runs else 4
+    followed = BegunBehindOthers(runs, sparse_map, is_understood=is_understood)
+    ends = failed_over(followed, since, tmp_path, monkeypatch, {COPY: end})
+    monkeypatch.setattr(written_by_others, "holds_record", holds_record)
+    written = {COPY: (begin, 4 if is_understood else end)}
+    assert (ends.not_copied_back(), ends.untold_since_cut()) == ((written, {}) if since == 0 else ({}, written))
 
 
 def failed_over(
