@@ -66,11 +66,12 @@ def left_behind_step(move: Move, forward: FlowEnds, *, is_accepted: bool) -> Ste
 
 
 def with_none_left_since(look: Step, forward: FlowEnds) -> Step:
-    """Return the last look before the applications are started, which passes only if no such record came since."""
+    """Return the last look before the applications are started, which fails where such a record came since."""
 
     def act(known: Known) -> Result:
         found = look.act(known)
-        if found.verdict is not Verdict.PASS:
+        # It may be UNKNOWN for something else.
+        if found.verdict is Verdict.FAIL:
             return found
         saved = positions_named(known.get(LEFT_BEHIND, {}), _SAVED_UNTIL)
         left = {

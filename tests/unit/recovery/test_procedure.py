@@ -941,6 +941,28 @@ def test_what_others_write_into_a_copy_while_the_copy_is_compared_takes_a_failba
     assert f"east.orders-0 from {12 if leaves_behind else 10} to 12" in failed.result.detail
 
 
+def test_what_others_write_while_the_copy_is_compared_takes_a_failback_back_also_where_a_copy_takes_no_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last look was UNKNOWN for the copy that cannot be opened, and looked no further."""
+    world = World()
+    performed(world, tmp_path / "there")
+    compare = StandInEnds.verify
+
+    def verify(ends: StandInEnds, remember: Path | None = None) -> tuple[Verdict, str]:
+        found = compare(ends, remember)
+        if world.done[-1] == "verify the rest":
+            world.not_copied_back[WEST] = INTO_COPY
+            world.not_opened = "bills on east takes no records"
+        return found
+
+    monkeypatch.setattr(StandInEnds, "verify", verify)
+    results = performed(world, tmp_path / "home", homeward)
+    (failed,) = (each for each in results if each.result.verdict is Verdict.FAIL)
+    assert (failed.name, world.at_work) == ("last look", {WEST})
+    assert "east.orders-0 from 10 to 11" in failed.result.detail
+
+
 def test_what_others_have_written_into_a_copy_is_saved_where_it_may_stay(tmp_path: Path) -> None:
     world = World()
     performed(world, tmp_path / "there")
