@@ -20,23 +20,42 @@ _QUOTED = r"""\\+"[^"]*"|"(?:[^"\\]|\\.)*"|'[^']*'"""
 _BLOCK = r"(?:!!str\s+)?[|>][\d+-]*[ \t]*(?:#[^\n]*)?(?:\r?\n(?:[ \t]+[^\r\n]*|(?=\r?\n)))+"
 # Commas and semicolons too may be of a secret, unless another name follows them.
 _MORE = r"""(?:[^\s,;&]|[,;&](?!\\*["']?[\w.-]{1,64}\\*["']?\s*[=:]))*"""
-_VALUE = rf"""(?:{_QUOTED}|{_BLOCK}|(?:(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate|NTLM)\s+)?[^\s"']{_MORE})"""
+# A quote that is not closed: the rest of it was cut off.
+_UNCLOSED = r"""["'][^\r\n]*"""
+_VALUE = (
+    rf"""(?:{_QUOTED}|{_BLOCK}|(?:(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate|NTLM)\s+|!!?[\w./-]{{1,64}}\s+)?"""
+    rf"""[^\s"']{_MORE}|{_UNCLOSED})"""
+)
 # Names are bounded: what others print may be one long word. Within a text it is of no account how they begin.
 _ENDING = (
     r"(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|(?:api|private|access|account)[_-]?key"
-    r"|keystore\.key|authorization)[\w.-]{0,64}"
+    r"|sharedaccesssignature|keystore\.key|authorization)[\w.-]{0,64}"
 )
 _NAMED = rf"[\w.-]{{0,64}}{_ENDING}"
-# "PASS: 3 tests" is none, nor is "key=value".
-_SHORT = r"\b(?:\w{1,64}[_.-])?pass(?:=|\\*[\"']\s*:\s*)|--(?:pass|key)(?:\s+|=)|(?<!\S)(?:-u|--user)\s*[^\s:]{1,64}:"
+# "PASS: 3 tests" is none, nor is "key=value". keytool -storepass x, openssl -passin pass:x.
+_OF_KEYTOOL = r"\w{0,16}pass(?:in|out)?"
+_SHORT = (
+    r"\b(?:\w{1,64}[_.-])?pass(?:=|\\*[\"']\s*:\s*)|--(?:[\w-]{0,32}-)?(?:pass|key)(?:\s+|=)|[?&]sig=|(?<!\S)(?:-u|--user)\s*[^\s:]{1,64}:"
+    rf"|(?<!\S)-{_OF_KEYTOOL}\s+"
+)
+# Name and value as two fields, as of variables in YAML, JSON and XML; and PASSWORD 'x' of SQL.
+_FIELDS = rf"""\bname\\*["']?\s*[:=]\s*\\*["']?{_NAMED}\\*["']?\s*,?\s*\\*["']?value\\*["']?\s*[:=]\s*"""
+_SQL = r"\b(?:password|identified\s+by)\s+(?=')"
+_SIGN = r"""(?:\[\w*\])?(?:\x1b\[[\d;]*m)?(?:\\*["']?\s*[=:]>?\s*|>)"""
 _IN_TEXT = re.compile(
-    rf"""(?P<name>{_ENDING}(?:\x1b\[[\d;]*m)?(?:\\*["']?\s*[=:]>?\s*|>)|--{_NAMED}\s+|\bBearer\s+|{_SHORT}){_VALUE}"""
+    rf"""(?P<header>\bauthorization\s*:\s*)[^\s"'][^\r\n"']*"""
+    rf"|(?P<name>{_FIELDS}|{_ENDING}{_SIGN}|--{_NAMED}\s+|\bBearer\s+|{_SQL}|{_SHORT}){_VALUE}"
     r"|(?P<scheme>://)\S+(?=@)",
     re.IGNORECASE,
 )
-_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+# Also one whose beginning was cut off.
+_PRIVATE_KEY = re.compile(
+    r"(?:-----BEGIN [A-Z ]*PRIVATE KEY-----|\A\s*(?:[A-Za-z0-9+/=]+\s+)+(?=-----END [A-Z ]*PRIVATE KEY-----))"
+    r".*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    re.DOTALL,
+)
 # An argument whose value is a secret: --password x, and PASSWORD=x, or --password=x, to its end.
-_OPTION = re.compile(rf"--?(?:{_NAMED}|pass|key|user)|-u", re.IGNORECASE)
+_OPTION = re.compile(rf"--?(?:{_NAMED}|{_OF_KEYTOOL}|key|user)|-u", re.IGNORECASE)
 _ASSIGNMENT = re.compile(rf"\A((?:--?)?(?:{_NAMED}|(?:\w+[_.-])?pass|key)=).*\Z", re.IGNORECASE | re.DOTALL)
 
 
@@ -59,7 +78,7 @@ def shown(key: str, value: str) -> str:
 def without_secrets(text: str) -> str:
     """Return a text that others have written with what looks like a secret hidden; nothing tells one without a name."""
     text = _PRIVATE_KEY.sub(HIDDEN, text)
-    return _IN_TEXT.sub(lambda found: f"{found['name'] or found['scheme']}{HIDDEN}", text)
+    return _IN_TEXT.sub(lambda found: f"{found['header'] or found['name'] or found['scheme']}{HIDDEN}", text)
 
 
 def command_without_secrets(argv: Sequence[str]) -> str:

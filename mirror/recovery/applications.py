@@ -28,6 +28,7 @@ from mirror.waiting import Counted, WaitTimeout, wait_until
 
 # What of a command's output is kept, in characters.
 _OUTPUT = 2000
+_LOOKED_THROUGH = 64_000
 # A probe's answer for ten thousands of groups; what is longer is none.
 _ANSWER_BYTES = 4 << 20
 # As far as clocks go in a date.
@@ -533,8 +534,8 @@ def _signal(number: int) -> str:
 def _end_of(output: IO[bytes]) -> str:
     """Return the end of what a command has said, without what looks like a secret."""
     size = output.seek(0, os.SEEK_END)
-    # A secret of which only the end would be left could not be told from other words.
-    output.seek(max(0, size - 2 * _OUTPUT))
+    # A secret of which only the end would be left could not be told from other words: keys and tokens are long.
+    output.seek(max(0, size - _LOOKED_THROUGH))
     text = without_secrets(output.read().decode(errors="replace")).strip()
     return text if len(text) <= _OUTPUT else f"(the end of {size:,} bytes) {text[-_OUTPUT:]}"
 

@@ -48,6 +48,22 @@ from mirror.config.secrets import command_without_secrets, without_secrets
         "password: |-2\n  s3cret",
         "password: |  # it\n  s3cret",
         "password: !!str |\n  s3cret",
+        "password: !!str s3cret",
+        "- name: DB_PASSWORD\n  value: s3cret",
+        '{"name": "DB_PASSWORD", "value": "my s3cret"}',
+        '{"env": "{\\"name\\":\\"TOKEN\\",\\"value\\":\\"s3cret\\"}"}',
+        '<property name="ssl.key.password" value="s3cret"/>',
+        "SASL_PASSWORD[0]=s3cret",
+        'password="my s3cret',
+        "password='my s3cret",
+        "> Authorization: Splunk s3cret",
+        "authorization: AWS4-HMAC-SHA256 Credential=x, SignedHeaders=host, Signature=s3cret",
+        "keytool -storepass s3cret -keypass s3cret",
+        "openssl rsa -passin pass:s3cret",
+        "ALTER USER ann WITH PASSWORD 's3cret'",
+        "https://there/blob?sv=2026&sig=s3cret",
+        "SharedAccessSignature=s3cret",
+        "MIIEpAIBAAs3cret\nAAAA\n-----END RSA PRIVATE KEY-----",
     ],
 )
 def test_a_secret_in_a_text_is_hidden(text: str) -> None:
@@ -56,13 +72,39 @@ def test_a_secret_in_a_text_is_hidden(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["PASS: 3 tests passed", "key=value", "group audit -u", "https://example.com:80/a", "passed=3, failed=0"]
+    "text",
+    [
+        "PASS: 3 tests passed",
+        "key=value",
+        "group audit -u",
+        "https://example.com:80/a",
+        "passed=3, failed=0",
+        "name: orders\nvalue: 5",
+        "AAAA\n-----END CERTIFICATE-----\nready",
+        "group audit -bypass",
+        "authorization is off",
+    ],
 )
 def test_what_is_none_is_shown(text: str) -> None:
     assert without_secrets(text) == text
 
 
-@pytest.mark.parametrize("text", ["-" * 2_000, "." * 2_000, "token" * 400, "access_key" * 200, "pass_" * 400])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-" * 2000,
+        "." * 2000,
+        "token" * 400,
+        "access_key" * 200,
+        "pass_" * 400,
+        "name=" * 400,
+        "authorization:" * 200,
+        "-pass " * 400,
+        "name " * 400,
+        "AAAA\n" * 400,
+        'password="' * 200,
+    ],
+)
 def test_a_long_word_takes_no_longer_than_it_is_long(text: str) -> None:
     """During an outage the output of an application's command was looked through for a minute: the time went with the
     square of its length.
@@ -84,6 +126,8 @@ def test_behind_a_block_the_text_is_shown() -> None:
     [
         ("psql", "--pass", "s3cret"),
         ("psql", "-pass", "s3cret"),
+        ("keytool", "-storepass", "s3cret"),
+        ("openssl", "rsa", "-passin", "pass:s3cret"),
         ("encrypt", "--key", "s3cret"),
         ("env", "DB_PASS=it's s3cret", "psql"),
         ("curl", "-u", "ann:s3cret"),

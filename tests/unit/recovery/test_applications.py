@@ -62,6 +62,23 @@ def test_of_what_a_command_prints_only_the_end_is_kept(tmp_path: Path, status: i
     assert len(kept) < 2100
 
 
+@pytest.mark.parametrize(
+    "secret",
+    [
+        pytest.param("token=" + "hunter2" * 500, id="a token"),
+        pytest.param("-----BEGIN PRIVATE KEY-----\n" + "hunter2\n" * 500 + "-----END PRIVATE KEY-----", id="a key"),
+    ],
+)
+def test_a_secret_that_begins_before_what_is_kept_is_not_kept(secret: str, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    output.write_text(secret + "\ndone" * 200)
+    code = f"import pathlib; print(pathlib.Path({str(output)!r}).read_text())"
+    found = commands(tmp_path, f"[clusters.east]\nstop = {python(code)}").stop("east")
+    assert isinstance(found, Done)
+    assert "hunter2" not in found.detail
+    assert found.detail.endswith("done")
+
+
 def test_secrets_that_a_command_prints_or_is_given_are_not_kept(tmp_path: Path) -> None:
     code = "import sys; print(*sys.argv[1:]); sys.exit(1)"
     given = ("password=hunter2", "https://shop:hunter2@example.com", "--password", "hunter2", "x-token: hunter2")
