@@ -272,7 +272,7 @@ class EpochChannelListener:
         # Until when may be written, by this machine's clock, and when each unanswered beat was sent.
         self._until = -math.inf
         self._silent_at = math.inf
-        self._is_answered = False
+        self._is_answered = self._is_another = False
         self._beats: dict[int, float] = {}
         self._closing = threading.Event()
         self._reported: Troubles = {}
@@ -293,9 +293,10 @@ class EpochChannelListener:
         Raises
         ------
         OSError
-            if the driver cannot be reached, or does not answer.
+            if the driver cannot be reached, does not answer, or whoever answers is another.
         """
         listener = cls(address)
+        host, port = address
         try:
             wait_until(
                 lambda: listener.signal() is Signal.SILENCE or listener._is_answered,
@@ -305,9 +306,11 @@ class EpochChannelListener:
             )
         except WaitTimeout:
             listener.close()
-            host, port = address
             silent = f"{host}:{port} is connected, and has not answered for {_FIRST_ANSWER_SECONDS:.0f} s"
             raise TimeoutError(silent) from None
+        if listener._is_another:
+            listener.close()
+            raise ConnectionError(f"{host}:{port} is connected, and does not answer as the driver does")
         return listener
 
     def fileno(self) -> int:
@@ -330,8 +333,12 @@ class EpochChannelListener:
                 if not received:
                     self._signal = Signal.SILENCE
                 *lines, self._unfinished = (self._unfinished + received).split(b"\n")
-                for line in lines:
-                    self._take(line)
+                try:
+                    for line in lines:
+                        self._take(line)
+                except (KeyError, ValueError):
+                    # Whoever it is, it is not the driver.
+                    self._signal, self._is_another = Signal.SILENCE, True
         if self._signal is Signal.SILENCE or steady_seconds() > self._silent_at:
             self._signal, self._until = Signal.SILENCE, -math.inf
         return self._signal

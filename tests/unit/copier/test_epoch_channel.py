@@ -309,6 +309,25 @@ def test_a_driver_that_goes_before_its_first_answer_is_heard_of_at_once() -> Non
             assert listener.signal() is Signal.SILENCE
 
 
+@pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\n", b"7 1.0\n", b"0 x\n", b"\x15\x03\x01\n"])
+def test_who_answers_something_else_is_not_the_driver(said: bytes) -> None:
+    """A proxy that wants another protocol: the task ended by a ValueError of which nobody could tell what was wrong."""
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+
+        def answer() -> None:
+            connected, _ = stranger.accept()
+            with connected:
+                connected.sendall(said)
+                while connected.recv(64):
+                    pass
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(OSError, match=r"127\.0\.0\.1:\d+ is connected, and does not answer as the driver does"):
+            EpochChannelListener.answered(stranger.getsockname()[:2])
+        answering.join(timeout=5)
+
+
 def test_it_is_alone_when_the_last_task_has_ended(epoch_channel: EpochChannel, listen: Listen) -> None:
     listener = listen(epoch_channel)
     listener.close()
