@@ -38,7 +38,7 @@ def copying(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Copying]:
     clusters: dict[str, MemoryCluster] = {}
     monkeypatch.setattr(Channel, "_bootstrap", connected_with(clusters))
     made = Copying(world, clusters)
-    monkeypatch.setattr(task, "EpochChannelListener", lambda _: made.driver)
+    monkeypatch.setattr(task.EpochChannelListener, "answered", lambda _: made.driver)
     yield made
     made.driver.end()
 

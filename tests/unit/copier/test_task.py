@@ -149,7 +149,7 @@ def test_a_task_whose_driver_is_gone_does_nothing(copying: Copying, monkeypatch:
     def nobody(_: object) -> None:
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr(task, "EpochChannelListener", nobody)
+    monkeypatch.setattr(task.EpochChannelListener, "answered", nobody)
     handover = copying.handovers[ORDERS]
     result = copying.epoch()[ORDERS]
     assert result.trouble == "the driver cannot be reached from its task: [Errno 111] Connection refused"
