@@ -20,9 +20,11 @@ from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.control.gaps import iso_time
 from mirror.control.tick import now_ms
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.batch import Header
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import LogReader
+from mirror.kafka.metadata import metadata_request
 from mirror.kafka.problems import KafkaProblem, RequestFailed
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
@@ -286,9 +288,11 @@ def look_at_fenced_side(
         with closing(Channel(flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
             # Asked once the cluster answers, since that takes longer to give up.
             own = partial(_own_writers, settings, flow.source)
+            since = _not_on_record(channel, chosen, copied)
             seen = look_at_logs(
-                *(channel, copied, since_ms, own),
+                *(channel, copied | dict.fromkeys(since, 0), since_ms, own),
                 by_offsets=side.is_told_by_offsets,
+                by_times=since,
                 seconds=seconds,
                 monotonic=monotonic,
             )
@@ -298,6 +302,22 @@ def look_at_fenced_side(
     is_ahead = ahead_ms >= _CLOCKS_MS and not side.is_told_by_offsets
     ahead = f"that moment is {ahead_ms / 1000:.0f} s ahead of this machine's clock" if is_ahead else None
     return replace(side, written=written_behind(seen), unknown=seen.unknown, problem=ahead)
+
+
+def _not_on_record(
+    channel: Channel, chosen: FlowSettings, known: Collection[TopicPartition]
+) -> frozenset[TopicPartition]:
+    """Return the partitions that the flow selects and has nothing of: topics created since, and partitions added.
+
+    A producer that was forgotten may have its broker create them.
+    """
+    found = (
+        TopicPartition(topic.name, each.partition_index)
+        for topic in channel.call(metadata_request(None)).topics
+        if chosen.replicates(topic.name) and not chosen.policy.is_heartbeats_topic(topic.name)
+        for each in topic.partitions
+    )
+    return frozenset(found) - set(known)
 
 
 def _is_anew(partition: PartitionStatus) -> bool:
@@ -326,12 +346,14 @@ def look_at_logs(
     own_writers: Callable[[], set[int]],
     *,
     by_offsets: bool = False,
+    by_times: Collection[TopicPartition] = (),
     seconds: float,
     monotonic: Callable[[], float],
 ) -> Seen:
     """Look what was written behind the cut to partitions, of which so much was copied.
 
-    ``by_offsets``: whether that is all there was, so that what lies behind it came later, whatever its times say.
+    ``by_offsets``: whether that is all there was, so that what lies behind it came later, whatever its times say; but
+    for the partitions ``by_times``.
 
     Read are the headers of what bears a later time or came while it was looked at: markers are no records, and under
     unchanged names the flow back writes there too (``own_writers`` are the producer ids of mirrors).
@@ -343,7 +365,11 @@ def look_at_logs(
     """
     partitions = list(copied)
     before = channel.find_offsets(partitions, LATEST)
-    behind = channel.find_offsets(partitions, EARLIEST if by_offsets else since_ms)
+    timed = frozenset(by_times if by_offsets else partitions)
+    behind = channel.find_offsets([each for each in partitions if each in timed], since_ms)
+    if by_offsets:
+        whole = channel.find_offsets([each for each in partitions if each not in timed], EARLIEST)
+        behind = PartitionAnswers({**behind, **whole}, {**behind.problems, **whole.problems})
     began = monotonic()
     with suppress(WaitTimeout):
         wait_until(
@@ -353,7 +379,6 @@ def look_at_logs(
     unknown = {each: str(why) for each, why in (before.problems | behind.problems | ends.problems).items()}
     # A time may be ahead of the clock: what was copied was written before the cut.
     starts = {each: max(offset, copied[each]) for each, offset in behind.items() if offset >= 0}
-    from_ms = None if by_offsets else since_ms
     ranges = {}
     for each, end in sorted(ends.items()):
         was = before.get(each, end)
@@ -371,7 +396,10 @@ def look_at_logs(
     for each, (start, was, end) in ranges.items():
         who = {one.producer_id for one in writers if one.partition == each}
         try:
-            late, growth = reading.first(each, start, was, from_ms), reading.first(each, was, end)
+            late, growth = (
+                reading.first(each, start, was, since_ms if each in timed else None),
+                reading.first(each, was, end),
+            )
         except RequestFailed as problem:
             if not who:
                 unknown[each] = str(problem)

@@ -128,12 +128,18 @@ def look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FencedSide]:
     """Look at logs of which so much was copied before the cut, where mirrors write with these producer ids."""
 
     def looked(
-        logs: Logs, copied: Mapping[TopicPartition, int], own: Collection[int] = (), *, by_offsets: bool = False
+        logs: Logs,
+        copied: Mapping[TopicPartition, int],
+        own: Collection[int] = (),
+        *,
+        by_offsets: bool = False,
+        by_times: Collection[TopicPartition] = (),
     ) -> FencedSide:
         logs.serve(monkeypatch)
         seen = look_at_logs(
             *(cast(Channel, logs), copied, CUT_MS, lambda: set(own)),
             by_offsets=by_offsets,
+            by_times=by_times,
             seconds=0.0,
             monotonic=lambda: 0.0,
         )
@@ -180,21 +186,48 @@ def test_a_topic_that_was_created_anew_on_the_old_side_is_looked_at_from_its_sta
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What was copied of the one before says nothing of it."""
+    looked = looked_at(monkeypatch, {})
     known = PartitionStatus("orders", 0, 100, 120, 90, 20, 1.0)
     anew = PartitionStatus("bills", 1, 100, 20, 90, None, None)
     silent = PartitionStatus("audits", 0, 100, None, 90, None, None)
+    look_at_fenced_side(EAST_ALONE, CHOSEN, replace(STATUS, partitions=(known, anew, silent)), {})
+    assert looked == [({ORDERS: 100, BILLS: 0, TopicPartition("audits", 0): 100}, frozenset())]
+
+
+def test_topics_that_were_created_on_the_old_side_since_are_looked_at_by_the_times_of_their_records(
+    monkeypatch: pytest.MonkeyPatch, look: Callable[..., FencedSide]
+) -> None:
+    """A producer that was forgotten has its broker create one: nobody was seen writing, and nobody copies it."""
+    looked = looked_at(monkeypatch, {"orders": 2, "late": 1, "west.there": 1, "heartbeats": 1, "__offsets": 1})
+    known = PartitionStatus("orders", 0, 100, 120, 90, 20, 1.0)
+    look_at_fenced_side(EAST_ALONE, CHOSEN, replace(STATUS, partitions=(known,)), {})
+    late, added = TopicPartition("late", 0), TopicPartition("orders", 1)
+    assert looked == [({ORDERS: 100, late: 0, added: 0}, frozenset({late, added}))]
+    logs = Logs({ORDERS: batches(0, 20, from_ms=1), late: (*batches(0, 5, from_ms=1), Batch(5, CUT_MS + 1))})
+    (found,) = look(logs, {ORDERS: 20, late: 0}, by_offsets=True, by_times={late}).written
+    assert (found.partition, found.start, found.end) == (late, 5, 6)
+
+
+EAST_ALONE = cast(MirrorSettings, SimpleNamespace(clusters={"east": SimpleNamespace(client={})}))
+(CHOSEN,) = flows_of("east->west")
+
+
+def looked_at(patched: pytest.MonkeyPatch, topics: Mapping[str, int]) -> list[object]:
+    """Have the old cluster list these topics, with so many partitions; return what is looked at, and how."""
     looked: list[object] = []
 
-    def look(_: object, copied: object, *__: object, **___: object) -> Seen:
-        looked.append(copied)
+    def look(_: object, copied: object, *__: object, by_times: object, **___: object) -> Seen:
+        looked.append((copied, by_times))
         return Seen()
 
-    monkeypatch.setattr(fenced_side, "Channel", lambda *_, **__: SimpleNamespace(close=lambda: None))
-    monkeypatch.setattr(fenced_side, "look_at_logs", look)
-    settings = cast(MirrorSettings, SimpleNamespace(clusters={"east": SimpleNamespace(client={})}))
-    (chosen,) = flows_of("east->west")
-    look_at_fenced_side(settings, chosen, replace(STATUS, partitions=(known, anew, silent)), {})
-    assert looked == [{ORDERS: 100, BILLS: 0, TopicPartition("audits", 0): 100}]
+    listed = [
+        SimpleNamespace(name=name, partitions=[SimpleNamespace(partition_index=each) for each in range(count)])
+        for name, count in topics.items()
+    ]
+    channel = SimpleNamespace(close=lambda: None, call=lambda _: SimpleNamespace(topics=listed))
+    patched.setattr(fenced_side, "Channel", lambda *_, **__: channel)
+    patched.setattr(fenced_side, "look_at_logs", look)
+    return looked
 
 
 def test_what_is_copied_again_is_not_called_copied_by_nobody() -> None:
