@@ -71,8 +71,13 @@ def holds_secrets(client: Mapping[str, str]) -> bool:
 
 
 def shown(key: str, value: str) -> str:
-    """Return a value for people, hidden if it is secret; a placeholder tells only where the secret is."""
-    return HIDDEN if value and is_secret(key) and not (value.startswith("${") and value.endswith("}")) else value
+    """Return a value for people, hidden if it is secret; a placeholder tells only where the secret is.
+
+    Of an address who logs in there, and what of its query has the name of a secret.
+    """
+    if value and is_secret(key) and not (value.startswith("${") and value.endswith("}")):
+        return HIDDEN
+    return without_secrets(value) if "://" in value else value
 
 
 def without_secrets(text: str) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from mirror.config.secrets import HIDDEN, shown
+from mirror.config.secrets import HIDDEN, shown, without_secrets
 from mirror.kafka.credentials import NoCredentials
 from mirror.kafka.jaas import BadJaas, Login, login_in_file, parse_login
 from mirror.kafka.java_options import JAAS_FILE, system_property
@@ -52,7 +52,11 @@ class NoToken(NoCredentials):
     """The OAuth server gives no token."""
 
     def __init__(self, endpoint: str, client: str, reason: str) -> None:
-        super().__init__(f"no token from {endpoint} for client {client}: {reason}")
+        # An address may bear a login, or a secret in its query; who cannot use it as it is repeats some of it.
+        login = endpoint.partition("://")[2].partition("/")[0].rpartition("@")[0]
+        for secret in filter(None, (login, login.partition(":")[2])):
+            reason = reason.replace(secret, HIDDEN)
+        super().__init__(f"no token from {without_secrets(endpoint)} for client {client}: {reason}")
 
 
 def arguments_of(alias: str, properties: Mapping[str, str]) -> dict[str, Any]:

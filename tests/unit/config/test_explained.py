@@ -115,6 +115,13 @@ def test_secrets_are_hidden_and_placeholders_shown(key: str) -> None:
     assert [each.value for each in of(f"{key} = s3cret")] == [HIDDEN]
 
 
+@pytest.mark.parametrize("address", ["https://ann:s3cret@there/token", "https://there/token?client_secret=s3cret"])
+def test_of_an_address_who_logs_in_there_is_hidden(address: str) -> None:
+    (told,) = of(f"b.sasl.oauthbearer.token.endpoint.url = {address}")
+    assert "s3cret" not in told.value
+    assert told.value.startswith("https://")
+
+
 def test_where_a_secret_is_may_be_known() -> None:
     (told, _) = of("b.ssl.key.password = ${env:PASSWORD}", "config.providers =")
     assert told.value == "${env:PASSWORD}"

@@ -77,6 +77,21 @@ def test_a_refusal_names_user_and_mechanism_and_other_errors_are_left_alone() ->
     assert explained(kafka.errors.KafkaTimeoutError("late"), arguments) is None
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "reason"),
+    [
+        ("https://ann:s3cret@there/token", "nonnumeric port: 's3cret@there'"),
+        ("https://s3cret@there/token", "503"),
+        ("https://there/token?client_secret=s3cret&x=1", "503"),
+    ],
+)
+def test_where_tokens_are_asked_for_is_named_without_who_logs_in_there(endpoint: str, reason: str) -> None:
+    """It goes to the log of an engine with every attempt."""
+    message = str(NoToken(endpoint, "shop", reason))
+    assert "s3cret" not in message
+    assert "there/token" in message
+
+
 @pytest.mark.parametrize("arguments", [{}, {"ssl_context": ssl.create_default_context()}])
 def test_who_accepts_and_says_nothing_is_not_told_to_speak_something_else(
     monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object]
