@@ -102,6 +102,8 @@ def await_reading(settings: ClusterSettings, wanted: Mapping[str, Set[str]], *, 
                 channel = cache(lambda: connections.enter_context(closing(Channel(settings.alias, settings.client))))
                 if ends is None or ends.problems:
                     described = client.topics(set().union(*wanted.values()))
+                    if described.problems:
+                        return [f"{settings.alias} {topic}: {why}" for topic, why in described.problems.items()]
                     partitions = [one for topic in described.values() for one in topic.topic_partitions]
                     ends = client.offsets(partitions, "latest")
                 positions = client.positions_of_groups(list(wanted))

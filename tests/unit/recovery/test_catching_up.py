@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
+import pytest
+
+from mirror.config.settings import ClusterSettings
 from mirror.kafka.answers import Found
-from mirror.kafka.cluster_model import GroupPosition
+from mirror.kafka.cluster_model import GroupPosition, Topic
 from mirror.model.partition import TopicPartition
-from mirror.recovery.catching_up import await_copies
+from mirror.recovery import catching_up
+from mirror.recovery.catching_up import await_copies, await_reading
 from mirror.recovery.catching_up import unread as unread_of
 
 ORDERS, EMPTY, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)
@@ -50,6 +56,24 @@ def test_what_is_not_known_is_not_read() -> None:
 
     assert unread({"billing": {"orders"}}, silent, at(billing=9)) == ["orders-1: no leader"]
     assert unread({"billing": {"orders"}}, ENDS, nobody) == ["group billing: no coordinator"]
+
+
+def test_of_a_topic_that_the_cluster_does_not_show_nobody_has_read_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it ends was not asked, so that every group passed for one that had read it."""
+
+    class Hiding:
+        def topics(self, _: object) -> Found[str, Topic]:
+            return Found({}, {"orders": "TOPIC_AUTHORIZATION_FAILED"})
+
+        def offsets(self, *_: object) -> Found[TopicPartition, int]:
+            return Found()
+
+        def positions_of_groups(self, _: object) -> Found[str, Found[TopicPartition, GroupPosition]]:
+            return at(billing=0)
+
+    monkeypatch.setattr(catching_up.Cluster, "connect", lambda _: nullcontext(Hiding()))
+    east = ClusterSettings("east", {"bootstrap.servers": "e:1"})
+    assert await_reading(east, {"billing": {"orders"}}, seconds=0.01) == ["east orders: TOPIC_AUTHORIZATION_FAILED"]
 
 
 def test_who_is_behind_when_the_time_is_over_is_told() -> None:
