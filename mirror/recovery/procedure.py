@@ -472,23 +472,34 @@ def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_en
     settings = request.settings
 
     def compare(flow: FlowSettings, remember: Path | None) -> tuple[Verdict, str]:
-        found = (request.verify or _verified_here(request))(flow, remember)
-        wrong = [
-            f"{each.source}: {each.verdict}{f' ({each.problem})' if each.problem else ''}"
-            for each in found.partitions
-            if each.verdict is not Verdict.PASS
-        ]
-        unchecked = [str(each) for each in found.left_out if each.is_unchecked]
-        message = (
-            f"{counted(len(found.partitions), 'partition')} and "
-            f"{counted(sum(each.records for each in found.partitions), 'record')} compared"
-        )
-        if earlier := found.remembered.records:
-            message += f", {earlier:,} of them before"
-        return found.verdict, "; ".join((message, *filter(None, (named(wrong), named(unchecked)))))
+        return summed_up((request.verify or _verified_here(request))(flow, remember))
 
     pausing = EnginePausing(settings, awaits_open_ends)
     return ClusterEnds(settings, chosen, pausing, compare, groups, _PROBE_SECONDS, progress=request.progress)
+
+
+def summed_up(found: Equivalence) -> tuple[Verdict, str]:
+    """Return what a comparison says of the copies, with how much was compared and what is wrong, for people.
+
+    A difference stays one where some of its partition could not be read: what is behind it is no excuse.
+    """
+    verdicts = [(each, Verdict.FAIL if each.differs else each.verdict) for each in found.partitions]
+    wrong = [
+        f"{each.source}: {verdict}{f' ({each.problem})' if each.problem else ''}"
+        for each, verdict in verdicts
+        if verdict is not Verdict.PASS
+    ]
+    unchecked = [str(each) for each in found.left_out if each.is_unchecked]
+    message = (
+        f"{counted(len(found.partitions), 'partition')} and "
+        f"{counted(sum(each.records for each in found.partitions), 'record')} compared"
+    )
+    if earlier := found.remembered.records:
+        message += f", {earlier:,} of them before"
+    is_wrong = any(verdict is Verdict.FAIL for _, verdict in verdicts)
+    return Verdict.FAIL if is_wrong else found.verdict, "; ".join(
+        (message, *filter(None, (named(wrong), named(unchecked))))
+    )
 
 
 def _verified_here(request: Request) -> Callable[[FlowSettings, Path | None], Equivalence]:

@@ -9,10 +9,12 @@ import pytest
 from mirror.evidence.journal import Journal
 from mirror.model.failover import Phase
 from mirror.model.verdict import Verdict
+from mirror.proof.comparison import Equivalence, PartitionEquivalence
 from mirror.recovery.failback import steps_home
+from mirror.recovery.procedure import summed_up
 from mirror.recovery.steps import StepResult, carry_out
 from mirror.recovery.verify_steps import RECORD, VERIFY, VERIFY_SO_FAR, verify_so_far_step, verify_step
-from tests.unit.recovery.world import ENTRY, HOME, THERE, WEST, StandInEnds, World, move_home
+from tests.unit.recovery.world import ENTRY, HOME, ORDERS, THERE, WEST, StandInEnds, World, move_home
 
 PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN
 
@@ -53,6 +55,24 @@ def test_what_cannot_be_compared_yet_is_no_proof_behind_the_stop(
     assert before.verdict is so_far
     assert (("not all of it" in before.detail) and "UNKNOWN: compared" in before.detail) is (found is UNKNOWN)
     assert verify_step(ends, tmp_path).act({}).verdict is behind_the_stop
+
+
+@pytest.mark.parametrize(
+    ("missing", "problem", "verdict", "said"),
+    [
+        (0, None, PASS, "1 partition and 10 records compared"),
+        (0, "west was not read to the end", UNKNOWN, "orders-0: UNKNOWN (west was not read to the end)"),
+        (1, "west was not read to the end", FAIL, "orders-0: FAIL (west was not read to the end)"),
+        (1, None, FAIL, "orders-0: FAIL"),
+    ],
+)
+def test_a_difference_stays_one_where_not_all_of_its_partition_could_be_read(
+    missing: int, problem: str | None, verdict: Verdict, said: str
+) -> None:
+    """It passed for something that could not be compared yet, and the applications were stopped all the same."""
+    compared = PartitionEquivalence(ORDERS, ORDERS, 10, missing, 0, 0, 0, 0, 0, None, problem)
+    found = summed_up(Equivalence((compared,)))
+    assert (found[0], found[1].endswith(said)) == (verdict, True)
 
 
 def test_without_a_record_everything_is_compared_and_none_is_made(tmp_path: Path) -> None:
