@@ -24,6 +24,8 @@ from mirror.model.partition import TopicPartition
 from mirror.recovery.step_facts import named
 
 _NAME, _MANIFEST = "stranded", "manifest.json"
+# Of a file, in bytes; names of topics are ASCII.
+_LONGEST_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def save(directory: Path, partition: TopicPartition, end: int, records: Iterable
     OSError
         if it cannot be written.
     """
-    path, count, digest = directory / f"{partition}.jsonl", 0, hashlib.sha256()
+    path, count, digest = directory / _file_name(partition), 0, hashlib.sha256()
     with path.open("xb") as file:
         for record in records:
             line = _line(record)
@@ -148,6 +150,15 @@ def save(directory: Path, partition: TopicPartition, end: int, records: Iterable
         file.flush()
         os.fsync(file.fileno())
     return StrandedFile(partition, path, count, digest.hexdigest(), end)
+
+
+def _file_name(partition: TopicPartition) -> str:
+    """Return the name of a partition's file; of a topic whose name is too long for one a part, and its digest."""
+    name = f"{partition}.jsonl"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(partition.topic.encode()).hexdigest()[:16]
+    return f"{partition.topic[:200]}-{digest}-{partition.partition}.jsonl"
 
 
 def seal(stranded: Stranded) -> None:

@@ -83,6 +83,17 @@ def test_a_file_that_is_not_what_was_written_is_told(tmp_path: Path, spoil: Call
     assert str(file.path) in (file.problem() or "")
 
 
+@pytest.mark.parametrize("length", [240, 249])
+def test_a_topic_may_have_the_longest_name_there_is(length: int, tmp_path: Path) -> None:
+    """A name of 249 characters, and what stands behind it, is longer than that of a file may be."""
+    topics = [TopicPartition("t" * (length - 1) + last, 1_000) for last in "ab"]
+    files = tuple(save(tmp_path, each, 1, [Record(0, 1, None, b"value", (), -1)]) for each in topics)
+    saved = Stranded(tmp_path, (), files)
+    assert saved.problems() == []
+    assert len({each.path.name for each in files}) == 2
+    assert all(each.path.name.endswith("-1000.jsonl") for each in files)
+
+
 def test_what_was_saved_counts_once_its_manifest_is_there_and_is_never_written_over(tmp_path: Path) -> None:
     found = []
     for end in (1, 2):
