@@ -42,7 +42,7 @@ from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
 from mirror.recovery.verify_steps import verify_so_far_step, verify_step
 
-_FORWARD_AGAIN = "forward again"
+_MIRROR_HOME, _FORWARD_AGAIN = "mirror home", "forward again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +174,8 @@ def look_home(
     is_planned = GROUPS not in progress.proven and refusal is None
     staying = move.ends.staying() if is_planned else NOBODY
     moves = move.ends.but_for(staying).plan_groups(ask_source=True) if is_planned else None
+    if moves is not None and _MIRROR_HOME not in progress.proven:
+        moves = replace(moves, made_anew=before)
     unsure = move.unsure(moves, move.ends.copied()) if moves is not None else []
     notes = (
         naming(forward, record),
@@ -255,7 +257,7 @@ def _mirrored_home(move: Move, forward: FlowEnds, anew: Collection[str]) -> Step
         return Result(Verdict.PASS, f"{done}; {detail}, as of when this step began")
 
     doing = f"have {flow} copied until {flow.target} has what {flow.source} has by then, while the applications go on"
-    return Step("mirror home", doing, act)
+    return Step(_MIRROR_HOME, doing, act)
 
 
 def _forward_again(move: Move, forward: FlowEnds) -> Step:

@@ -41,7 +41,7 @@ from mirror.recovery.step_facts import named
 from mirror.recovery.unseen_readers import unseen_readers
 
 # Decisions by which a group does not go on where it stopped, and those that leave it on purpose.
-_REFUSED = (GroupAction.SKIP_ACTIVE, GroupAction.SKIP_UNKNOWN, GroupAction.SKIP_BEYOND_END)
+_REFUSED_BY_LOG = (GroupAction.SKIP_UNKNOWN, GroupAction.SKIP_BEYOND_END)
 _LEFT = (GroupAction.SKIP_REWIND, GroupAction.SKIP_SET_BACK)
 
 
@@ -85,6 +85,8 @@ class MovePlan:
         groups that the filters leave out, with the topics of the flow that they read; none where nobody asked.
     copies
         the topics on the target that the flow has copied to, as far as it has that on record.
+    made_anew
+        the topics on the target that are not copied again yet: whether groups can go on there is known once they are.
     """
 
     settings: FlowSettings
@@ -100,6 +102,7 @@ class MovePlan:
     idle_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     left_out: Found[str, tuple[str, ...]] = field(default_factory=Found)
     copies: frozenset[str] = frozenset()
+    made_anew: frozenset[str] = frozenset()
 
     @property
     def writes(self) -> tuple[GroupDecision, ...]:
@@ -110,11 +113,12 @@ class MovePlan:
     def refused(self) -> tuple[Unmoved, ...]:
         """What should be moved and cannot be."""
         return (
-            *self.untranslated,
+            *(each for each in self.untranslated if each.partition is None or self._is_copied(each.partition)),
             *(
                 _unmoved(each, each.reason)
                 for each in self.decisions
-                if each.action in _REFUSED and not self._is_at_home(each)
+                if (each.action is GroupAction.SKIP_ACTIVE and not self._is_at_home(each))
+                or (each.action in _REFUSED_BY_LOG and self._is_copied(each.partition))
             ),
             *(
                 _unmoved(
@@ -122,7 +126,9 @@ class MovePlan:
                     f"{each.reason}: the copy that is on record was deleted, so the group has nothing to go on with",
                 )
                 for each in self.decisions
-                if each.action is GroupAction.SKIP_ABSENT and not self._is_gone(each)
+                if each.action is GroupAction.SKIP_ABSENT
+                and not self._is_gone(each)
+                and self._is_copied(each.partition)
             ),
         )
 
@@ -162,6 +168,9 @@ class MovePlan:
         if topic in self.copies or not (self.copies or names_tell):
             return False
         return policy.topic_source(topic) != self.settings.flow.source
+
+    def _is_copied(self, partition: TopicPartition) -> bool:
+        return partition.topic not in self.made_anew
 
     def _is_gone(self, decision: GroupDecision) -> bool:
         """Tell whether the topic is gone from both clusters: then there is nothing to go on with."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +14,12 @@ from typing import Any
 
 import pytest
 
+from mirror.evidence.journal import Journal
 from mirror.kafka.cluster import Cluster
+from mirror.lab import processes
 from mirror.model.partition import TopicPartition
+from mirror.recovery.making_anew import MAKE_ANEW
+from mirror.recovery.steps import Progress
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.copying import write, write_in_transactions
@@ -104,9 +110,20 @@ def test_a_failback_saves_what_is_stranded_makes_the_topic_anew_and_leads_home(
         # The flow home goes on with the other partition: that was taken for what somebody writes to the old topic.
         going_on = threading.Thread(target=write_until_made_anew, args=(pair, more, east, before))
         going_on.start()
-        code, out, err = command("failback", *how, "--make-anew")
+        home = Journal(run / "failback" / "journal.jsonl")
+        argv = ["failback", str(pair.file), "--flow", str(pair.there), *how, "--make-anew"]
+        killed = processes.start(tmp_path, "killed", [sys.executable, "-m", "mirror", *argv], owner_pid=os.getpid())
+        wait_until(
+            lambda: home.path.exists() and MAKE_ANEW in Progress.of(home.read().entries).proven,
+            f"the topic to be made anew; {killed.log_tail(4)}",
+            timeout_seconds=PATIENCE_SECONDS,
+        )
+        killed.kill()
+        # The groups' logs have nothing yet: it was refused for that, as often as it was said again.
+        code, out, err = command("failback", *how)
         going_on.join()
-        told = json.loads(out)
+        told = json.loads(out or "{}")
+        assert told, err
         failed = [(each["name"], each["detail"]) for each in told["steps"] if each["verdict"] == "FAIL"]
         assert (code, told["verdict"], failed) == (1, "UNKNOWN", []), (
             err

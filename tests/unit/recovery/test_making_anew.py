@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mirror.control.groups import GroupAction
 from mirror.evidence.journal import Journal
 from mirror.kafka.old_topics import OldTopic
 from mirror.model.failover import Phase
@@ -16,6 +17,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.flow_ends import Copied, Ends
+from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.making_anew import _grown, made_anew
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import Progress, StepResult, carry_out, take_back
@@ -53,6 +55,14 @@ class SameOffsets(StandInEnds):
         stops = {ORDERS: "with records that west does not have there"} if self.is_stopped else {}
         return replace(found, positions=positions, stops=stops)
 
+    def plan_groups(self, *, ask_source: bool) -> MovePlan:
+        plan = super().plan_groups(ask_source=ask_source)
+        world = self.world
+        if self.flow == THERE.flow or world.written[EAST] >= max(each.upstream for each in plan.positions):
+            return plan
+        action = GroupAction.SKIP_BEYOND_END if world.east_topic else GroupAction.SKIP_ABSENT
+        return replace(plan, decisions=tuple(replace(each, action=action) for each in plan.decisions))
+
     @property
     def is_stopped(self) -> bool:
         return self.flow == HOME.flow and self.world.east_topic == "id here"
@@ -84,6 +94,7 @@ def performed(world: World, directory: Path, *, makes_anew: bool = True) -> tupl
     directory.mkdir(exist_ok=True)
     plan = look(world, directory, makes_anew=makes_anew)
     assert plan.refusal is None, plan.refusal
+    assert plan.moves is None or plan.moves.refused == (), "the command goes no further"
     move = replace(move_home(world, directory), ends=SameOffsets(world, HOME.flow))
     whole = steps_home(move, SameOffsets(world, THERE.flow), None, plan.anew)
     return carry_out(whole, Journal(directory / "journal.jsonl"), goes_back=True)
