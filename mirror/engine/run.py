@@ -374,7 +374,8 @@ class Engine:
                 for runtime in self._runtimes.values():
                     held.enter_context(runtime.lock)
                 begun = {flow: runtime.begun for flow, runtime in self._runtimes.items()}
-                is_first = any(known.get(flow) != begun[flow] for flow, each in self._runtimes.items() if each.is_known)
+                taking_part = [flow for flow, each in self._runtimes.items() if each.is_known and each.may_be_copied]
+                is_first = any(known.get(flow) != begun[flow] for flow in taking_part)
                 seconds = min(_FIRST_EPOCH_SECONDS, longest) if is_first else longest
                 # With exactly once a task needs a slot of each flow.
                 slots = [len(runtime.slots.known) for runtime in self._runtimes.values() if runtime.slots.known]
@@ -402,7 +403,7 @@ class Engine:
                 continue
             finally:
                 self._over_at = math.inf
-            known = begun
+            known = {flow: begun[flow] for flow in taking_part}
             lasted = max(time.monotonic() - began, 0.001)
             self.epochs_ended += 1
             for work, result in zip(works, results, strict=True):

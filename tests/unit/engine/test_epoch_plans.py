@@ -142,6 +142,38 @@ def test_behind_an_epoch_that_failed_nothing_is_planned_before_all_is_read_back(
     assert planned(engine) == []
 
 
+def test_the_first_epoch_of_each_flow_is_short_also_of_one_whose_positions_are_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How the copying goes is known once one has ended: an idle flow was STARTING for an epoch of half a minute."""
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = east, west\neast.bootstrap.servers = east:9092\nwest.bootstrap.servers = west:9092\n"
+        "east->west.enabled = true\nwest->east.enabled = true\nmirror.epoch.seconds = 30\n"
+    )
+    engine, stop, seconds = Engine(load(file)), threading.Event(), list[float]()
+    first, second = engine._runtimes.values()
+
+    def know(runtime: FlowRuntime) -> None:
+        runtime.partitions, runtime.handovers, runtime.is_known = ((ORDERS, COPY, "", ""),), {ORDERS: CLEAN}, True
+
+    def run(works: list[TaskWork]) -> list[TaskResult]:
+        seconds.append(works[0].seconds)
+        if len(seconds) == 1:
+            know(second)
+        if len(seconds) == 3:
+            stop.set()
+        return [TaskResult(()) for _ in works]
+
+    monkeypatch.setattr(engine._epochs, "at_once", lambda: 1)
+    monkeypatch.setattr(engine._epochs, "run", run)
+    for each in (first, second):
+        each.lead(1, was_settled=True, lease=Lease())
+    know(first)
+    engine._copy(stop)
+    assert seconds == [2.0, 2.0, 30.0]
+
+
 def test_an_epoch_has_no_more_tasks_than_a_flow_has_slots(
     engine: Engine, runtime: FlowRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
