@@ -28,14 +28,14 @@ _VALUE = (
 )
 # Names are bounded: what others print may be one long word. Within a text it is of no account how they begin.
 _ENDING = (
-    r"(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|(?:api|private|access|account)[_-]?key"
+    r"(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|(?:api|private|access|account|encryption)[_-]?key"
     r"|sharedaccesssignature|keystore\.key|authorization)[\w.-]{0,64}"
 )
 _NAMED = rf"[\w.-]{{0,64}}{_ENDING}"
 # "PASS: 3 tests" is none, nor is "key=value". keytool -storepass x, openssl -passin pass:x.
 _OF_KEYTOOL = r"\w{0,16}pass(?:in|out)?"
 _SHORT = (
-    r"\b(?:\w{1,64}[_.-])?pass(?:=|\\*[\"']\s*:\s*)|--(?:[\w-]{0,32}-)?(?:pass|key)(?:\s+|=)|[?&]sig=|(?<!\S)(?:-u|--user)\s*[^\s:]{1,64}:"
+    r"\b(?:\w{1,64}[_.-])?pass(?:=|\\*[\"']\s*:\s*)|--(?:[\w-]{0,32}-)?(?:pass|key)(?:\s+|=)|[?&]sig=|(?<!\S)(?:-u|--(?:proxy-)?user)\s*[^\s:]{1,64}:|(?<!\S)--oauth2-bearer\s+"
     rf"|(?<!\S)-{_OF_KEYTOOL}\s+"
 )
 # Name and value as two fields, as of variables in YAML, JSON and XML; and PASSWORD 'x' of SQL.
@@ -43,7 +43,7 @@ _FIELDS = rf"""\bname\\*["']?\s*[:=]\s*\\*["']?{_NAMED}\\*["']?\s*,?\s*\\*["']?v
 _SQL = r"\b(?:password|identified\s+by)\s+(?=')"
 _SIGN = r"""(?:\[\w*\])?(?:\x1b\[[\d;]*m)?(?:\\*["']?\s*[=:]>?\s*|>)"""
 _IN_TEXT = re.compile(
-    rf"""(?P<header>\bauthorization\s*:\s*)[^\s"'][^\r\n"']*"""
+    rf"""(?P<header>\b(?:authorization|(?:set-)?cookie)\s*:\s*)[^\s"'][^\r\n"']*"""
     rf"|(?P<name>{_FIELDS}|{_ENDING}{_SIGN}|--{_NAMED}\s+|\bBearer\s+|{_SQL}|{_SHORT}){_VALUE}"
     r"|(?P<scheme>://)\S+(?=@)",
     re.IGNORECASE,
@@ -55,7 +55,7 @@ _PRIVATE_KEY = re.compile(
     re.DOTALL,
 )
 # An argument whose value is a secret: --password x, and PASSWORD=x, or --password=x, to its end.
-_OPTION = re.compile(rf"--?(?:{_NAMED}|{_OF_KEYTOOL}|key|user)|-u", re.IGNORECASE)
+_OPTION = re.compile(rf"--?(?:{_NAMED}|{_OF_KEYTOOL}|key|(?:proxy-)?user|oauth2-bearer)|-u", re.IGNORECASE)
 _ASSIGNMENT = re.compile(rf"\A((?:--?)?(?:{_NAMED}|(?:\w+[_.-])?pass|key)=).*\Z", re.IGNORECASE | re.DOTALL)
 
 

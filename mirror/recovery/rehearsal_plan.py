@@ -19,6 +19,7 @@ from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.copy_map import CopyMap
 from mirror.model.counts import are, counted
 from mirror.model.flow_state import FlowState
+from mirror.model.gap import OF_A_FORMER_LOG
 from mirror.model.group_pattern import no_group
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import (
@@ -287,7 +288,7 @@ class _Planner:
         gone = sum(
             max(0, min(gap.end, begins) - max(gap.start, stands.low))
             for gap in self._state.gaps.values()
-            if gap.source == one.source
+            if gap.source == one.source and gap.kind not in OF_A_FORMER_LOG
         )
         return Forecast(gone + copies.copies_between(stands.low, begins), again)
 

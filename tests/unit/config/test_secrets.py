@@ -63,6 +63,9 @@ from mirror.config.secrets import command_without_secrets, without_secrets
         "ALTER USER ann WITH PASSWORD 's3cret'",
         "https://there/blob?sv=2026&sig=s3cret",
         "SharedAccessSignature=s3cret",
+        "curl --proxy-user ann:s3cret --oauth2-bearer s3cret",
+        "Set-Cookie: session=s3cret; HttpOnly",
+        "encryption_key=s3cret",
         "MIIEpAIBAAs3cret\nAAAA\n-----END RSA PRIVATE KEY-----",
     ],
 )
@@ -131,6 +134,7 @@ def test_behind_a_block_the_text_is_shown() -> None:
         ("encrypt", "--key", "s3cret"),
         ("env", "DB_PASS=it's s3cret", "psql"),
         ("curl", "-u", "ann:s3cret"),
+        ("curl", "--proxy-user", "ann:s3cret", "--oauth2-bearer", "s3cret"),
         ("sh", "-c", "psql password=a,s3cret"),
         ("sh", "-c", "curl -u ann:s3cret there"),
         ("client", "--password=a s3cret"),
