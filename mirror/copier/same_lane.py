@@ -339,6 +339,12 @@ class SameOffsetsLane(Lane):
         if self._back is None and is_known and target_end > self.append_point.end:
             self.stop(foreign_write(self.work.target, self.append_point.end, target_end))
 
+    def skip_gap(self, log_start: int, now_ms: int) -> None:
+        """Go on at the start of the source's log; what the flow back has padded before that is not missing."""
+        if self.work.begins_with_copy(log_start):
+            self._copied_back_until = self.fetch_position = log_start
+        super().skip_gap(log_start, now_ms)
+
     def take(
         self, frame: memoryview, part: FetchedPartition, *, read_committed: bool, received_at: float = 0.0
     ) -> None:

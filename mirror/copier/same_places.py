@@ -243,7 +243,9 @@ def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: App
 def _copied_back_until(work: PartitionWork, ends: Ends) -> int:
     """Return up to where the source has what the flow back has copied from the copy."""
     assert work.copied_back is not None
-    return min(work.copied_back.filled_until, ends.target_end, ends.source_written)
+    filled_until = work.copied_back.filled_until
+    until = ends.source_start if work.begins_with_copy(ends.source_start) else filled_until
+    return min(until, ends.target_end, ends.source_written)
 
 
 def _not_followed(flow: FlowWork, work: PartitionWork) -> NotYet:

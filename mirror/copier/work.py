@@ -258,6 +258,14 @@ class PartitionWork:
             and (back.topic_id, back.target_id) == (self.target_id, self.topic_id)
         )
 
+    def begins_with_copy(self, source_start: int) -> bool:
+        """Whether the source's log starts just where the flow back began, by whose record the head is not whole yet.
+
+        What is not there any more is padding then, which that flow has removed: no record was there.
+        """
+        back = self.copied_back
+        return back is not None and self.is_original and back.filled_until < back.origin == source_start
+
 
 @dataclass(frozen=True, slots=True)
 class TaskWork:

@@ -22,7 +22,7 @@ from mirror.recovery.making_anew import MAKE_ANEW
 from mirror.recovery.steps import Progress
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
-from tests.brokers.copying import write, write_in_transactions
+from tests.brokers.copying import delete_records, write, write_in_transactions
 from tests.brokers.same_offsets_both_ways import PATIENCE_SECONDS, Pair, commit, committed, delete
 from tests.brokers.same_offsets_killed import read
 
@@ -150,6 +150,56 @@ def test_a_failback_saves_what_is_stranded_makes_the_topic_anew_and_leads_home(
             at_home, away = (read(client, each, "read_uncommitted") for client in (pair.home, pair.away))
             assert at_home == away
             assert len(at_home) >= least
+
+
+def test_the_removed_head_of_a_topic_is_missing_nowhere_and_keeps_no_failback_from_making_it_anew(
+    new_pair: Callable[..., Pair], east: Cluster, tmp_path: Path
+) -> None:
+    """The flow back reported it as removed by the standby, which had padded it: the failback asked for the gap first."""
+    pair = new_pair(8, {})
+    topic, run = pair.orders.topic, tmp_path / "run"
+    partitions = [TopicPartition(topic, number) for number in range(8)]
+    for each in partitions:
+        write(pair.home, each, range(200))
+        delete_records(pair.home, each, 150)
+
+    def command(what: str, *options: str) -> tuple[int, str, str]:
+        done = mirror(what, str(pair.file), "--flow", str(pair.there), *options, timeout_seconds=400)
+        return done.returncode, done.stdout, " ".join(done.stderr.split())
+
+    def assert_no_gap() -> None:
+        found = json.loads(mirror("gaps", str(pair.file), "--json").stdout)
+        assert [each for each in found if each.get("topic") == topic] == []
+
+    for _ in range(2):
+        with pair.engine() as engine:
+            for flow in (pair.there, pair.back):
+                pair.await_copied(flow, *[200] * 8)
+            assert_no_gap()
+            engine.kill()
+    with pair.engine():
+        pair.await_copied(pair.back, *[200] * 8)
+
+    how = ("--run-directory", str(run), "--yes", "--json")
+    code, _, err = command("failover", "--mode", "cut-off", *how)
+    assert code == 1, err
+    for each in partitions:
+        write(pair.home, each, [998, 999])  # stranded
+        write(pair.away, each, range(200, 205))
+    before = east.topics([topic])[topic].topic_id
+    with pair.engine():
+        pair.await_reason(pair.back, "with records that")
+        code, out, err = command("failback", *how, "--make-anew")
+        failed = [(each["name"], each["detail"]) for each in json.loads(out)["steps"] if each["verdict"] == "FAIL"]
+        assert (code, failed) == (1, []), err
+        assert east.topics([topic])[topic].topic_id != before
+        for flow in (pair.there, pair.back):
+            pair.await_copied(flow, *[205] * 8)
+        assert_no_gap()
+    for each in partitions:
+        at_home, away = (read(client, each, "read_uncommitted") for client in (pair.home, pair.away))
+        assert at_home == away
+        assert list(at_home) == list(range(150, 205))
 
 
 def write_until_made_anew(pair: Pair, partition: TopicPartition, east: Cluster, topic_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import PLAIN, Header, Producer, Record
 from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.same_offsets.chain import producer_of
@@ -242,6 +244,49 @@ def test_a_copy_that_grows_while_nothing_is_copied_is_somebody_else_s_only_one_w
     lane = lane_of(THERE, 10, is_two_way=is_two_way)
     lane.pass_by_foreign(13)
     assert (lane.stopped is not None) == stops
+
+
+def followed_by(back: Position, at: int) -> SameOffsetsLane:
+    """Return a lane of the flow from west at an offset, whose flow back is on record at ``back``."""
+    work = PartitionWork(
+        *(BACK, TOPIC, TOPIC, "id", None), target_id="copy", pad_limit=1_000, is_two_way=True, copied_back=back
+    )
+    handover = Handover(Position(at, at, 0, True, same_offsets=True), (), clean=True)
+    return SameOffsetsLane(work, handover, producer_of(BACK), AppendPoint(at, 0, False), None)
+
+
+def gaps_of(lane: SameOffsetsLane) -> list[tuple[int, int]]:
+    state = FlowState()
+    for key, value in lane.unrecorded():
+        state.apply(key, value)
+    return [(each.start, each.end) for each in state.open_gaps]
+
+
+HEADLESS = Position(150, 0, 150, True, 0, "copy", "id", same_offsets=True)
+
+
+@pytest.mark.parametrize(
+    ("back", "starts_at", "gaps"),
+    [
+        # The flow back has removed the padding of its copy's head, which this flow was reading.
+        (HEADLESS, 150, []),
+        # What has gone elsewhere is not that; nor is the head of a copy of another topic.
+        (HEADLESS, 160, [(100, 160)]),
+        (replace(HEADLESS, topic_id="former"), 150, [(100, 150)]),
+        (Position(90, 90, 0, True, 0, "copy", "id", same_offsets=True), 150, [(100, 150)]),
+    ],
+)
+def test_the_padding_of_the_flow_back_is_no_gap_when_it_is_removed(
+    back: Position, starts_at: int, gaps: list[tuple[int, int]]
+) -> None:
+    lane = followed_by(back, 100)
+    lane.skip_gap(starts_at, 0)
+    take(lane, batch_of(starts_at, 5, producer_of(THERE)))
+    assert gaps_of(lane) == gaps
+    lane.recorded()
+    look(lane, starts_at + 5)
+    if not gaps:
+        assert (lane.append_point.end, lane.doubt, lane.stopped) == (starts_at + 5, None, None)
 
 
 def test_a_copy_that_ends_before_where_it_did_is_looked_up_anew() -> None:

@@ -473,3 +473,34 @@ def test_what_was_written_within_a_head_that_is_not_filled_is_not_taken_for_copi
         cast(Channel, "target"),
     )
     assert not isinstance(place, Ready) or place.handover.position.upstream <= 300
+
+
+HEADLESS = Position(150, 0, 150, True, 0, "there", "here", same_offsets=True)
+"""Of a flow back whose source had removed its offsets up to 150, while the head of its copy is being filled."""
+
+
+@pytest.mark.parametrize("before", [None, Position(0, 0, 0, True, 0, "here", "there", same_offsets=True)])
+@pytest.mark.parametrize(("starts_at", "goes_on_at"), [(0, 0), (150, 150), (160, 0)])
+def test_the_head_that_the_flow_back_has_padded_and_removed_is_no_gap(
+    starts_at: int, goes_on_at: int, before: Position | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told as lost of both clusters where one of them had removed it, and the failback was refused.
+
+    What starts elsewhere was removed by somebody else, who may have removed what was written there.
+    """
+    log_of(monkeypatch, ORDER)
+    handover = Handover(before, (), clean=True) if before is not None else None
+    work = PartitionWork(
+        *(FLOW, ORDERS, ORDERS, "here", handover), target_id="there", is_two_way=True, copied_back=HEADLESS
+    )
+    place = same_places._place(
+        cast(FlowWork, SimpleNamespace(flow=FLOW, read_committed=False, from_latest=False)),
+        work,
+        Ends(starts_at, 200, 150, 500, 500, 200),
+        AppendPoint(500, 0, is_compacted=False),
+        cast(LogHistory, SimpleNamespace(divergence=lambda *_: None)),
+        cast(Channel, "source"),
+        cast(Channel, "target"),
+    )
+    assert isinstance(place, Ready), place
+    assert place.handover.position.read_from == goes_on_at
