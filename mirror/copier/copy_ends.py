@@ -45,7 +45,9 @@ class CopyEnds:
             waiting = [
                 lane
                 for lane in share.lanes
-                if isinstance(lane, SameOffsetsLane) and lane.wants_look and now >= lane.stream.backoff_until
+                if isinstance(lane, SameOffsetsLane)
+                and lane.wants_look
+                and now >= max(lane.stream.backoff_until, lane.look_at)
             ]
             doubting = [
                 (lane, lane.doubt)
@@ -64,14 +66,20 @@ class CopyEnds:
                 copies = [lane.work.target for lane in waiting]
                 # A leader that was just chosen does not know yet what its readers have seen.
                 question = partial(Channel.find_offsets, partitions=copies, at=LATEST, view=View.WRITTEN)
-                self._connections.ask(cluster, question, partial(self._found, waiting))
+                self._connections.ask(cluster, question, partial(self._found, cluster, waiting))
 
-    def _found(self, waiting: Sequence[SameOffsetsLane], found: PartitionAnswers[int] | KafkaProblem) -> None:
+    def _found(
+        self,
+        cluster: ClusterLinks,
+        waiting: Sequence[SameOffsetsLane],
+        found: PartitionAnswers[int] | KafkaProblem,
+    ) -> None:
         ends: PartitionAnswers[int] = PartitionAnswers() if isinstance(found, KafkaProblem) else found
         for lane in waiting:
             copy = lane.work.target
             if copy in ends:
-                lane.looked(ends[copy])
+                if not lane.looked(ends[copy]):
+                    cluster.forget_leaders({copy.topic})
             else:
                 lane.stream.pause(str(ends.problems.get(copy, found)))
             self._touched(lane)

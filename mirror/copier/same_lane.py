@@ -26,6 +26,8 @@ from mirror.model.partition import TopicPartition
 from mirror.same_offsets.chain import producer_of
 
 _NOT_LOOKED = -1
+# How long after an answer that a copy ends before where it did its leader is asked again.
+_AGAIN_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,9 @@ class SameOffsetsLane(Lane):
     (a) Under an unchanged name the copy may be what applications write to, and what is read of the source may have come
         from there. So before anything is appended behind a pause it is looked up where the copy ends
         (:attr:`wants_look`), after the records were fetched: what another flow has copied from there is below that end.
-        What is told of that end while a hole is being filled may count what fills it: it is asked again behind that.
+        What is told of that end while a hole is being filled may count what fills it: it is asked again behind that,
+        and behind an append that was acknowledged since. That a copy ends before where it did is believed once whoever
+        leads it then says so again; nothing is appended meanwhile.
     (b) What the flow in the other direction has copied into the source is passed by as far as the copy reaches: it is
         there, at the same offset. Where the copy holds something else behind its position, the partition stops before
         anything is appended. Where the source has nothing at these offsets, because of retention, compaction, markers,
@@ -128,6 +132,9 @@ class SameOffsetsLane(Lane):
         # Up to where the source was fetched when that was asked last, -1 when something may have come since.
         self._looked_until = _NOT_LOOKED if self._looks else math.inf
         self._asked_at = _NOT_LOOKED
+        #: Before then it is not asked where the copy ends, in monotonic seconds.
+        self.look_at = 0.0
+        self._was_shorter = False
         self._is_being_filled = False
         back = producer_of(Flow(work.flow.target, work.flow.source))
         self._back: int | None = back.producer_id if work.is_two_way else None
@@ -166,14 +173,21 @@ class SameOffsetsLane(Lane):
         """Note that it is asked now where the copy ends."""
         self._asked_at = self.fetch_position
 
-    def looked(self, end: int) -> None:
-        """Take in where the copy ended when that was asked; what was fetched since is not spoken of."""
+    def looked(self, end: int) -> bool:
+        """Take in where the copy ended when that was asked; what was fetched since is not spoken of.
+
+        Return whether that can be: False if the leader is to be asked again, which may be another one by now.
+        """
         if self._asked_at == _NOT_LOOKED or not self.wants_look:
-            return
+            return True
         at, asked_at, copy = self.append_point.end, self._asked_at, self.work.target
         if end < at:
-            self.look_again(f"{copy} ends at {end}, and ended at {at} before")
-            return
+            if self._was_shorter:
+                self.look_again(f"{copy} ends at {end}, and ended at {at} before")
+            self._was_shorter, self._looked_until = True, _NOT_LOOKED
+            self.look_at = time.monotonic() + _AGAIN_SECONDS
+            return self.is_lost
+        self._was_shorter = False
         self._forget_passed()
         passed = min(end, asked_at) if self._back is not None else end
         first = at if self._back is None else self._originals[0][0] if self._originals else passed
@@ -185,6 +199,7 @@ class SameOffsetsLane(Lane):
             self.doubt = Doubt(copy, at, start, passed, original, asked_at, end, now, own, self._reads_committed)
         else:
             self._go_on_behind(passed, asked_at, end)
+        return True
 
     def _go_on_behind(self, passed: int, asked_at: int, end: int) -> None:
         if self._pass_by(passed) and end == self.append_point.end:
@@ -394,6 +409,8 @@ class SameOffsetsLane(Lane):
         super()._acknowledged(piece, base_offset, appended_at)
         # Whoever is next looks at the copy in any case.
         self._next_batch = None
+        # What went out with the question may have been answered before it.
+        self._asked_at, self._was_shorter = _NOT_LOOKED, False
         self.append_point = replace(self.append_point, end=base_offset + piece.count, sequence=piece.next_sequence)
         self._forget_passed()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -289,11 +290,52 @@ def test_the_padding_of_the_flow_back_is_no_gap_when_it_is_removed(
         assert (lane.append_point.end, lane.doubt, lane.stopped) == (starts_at + 5, None, None)
 
 
-def test_a_copy_that_ends_before_where_it_did_is_looked_up_anew() -> None:
+def test_a_copy_that_ends_before_where_it_did_is_looked_up_anew_once_its_leader_says_so_again() -> None:
+    """Whoever leads it no more, and has not heard of that, may be the first to answer."""
     lane = lane_of(THERE, 10)
     take(lane, batch_of(10, 1))
     look(lane, 4)
+    assert (lane.is_lost, lane.why_troubled) == (False, None)
+    assert not lane.stream.can_send(float("inf"))
+    assert lane.look_at > time.monotonic()
+    look(lane, 4)
+    assert lane.why_troubled == "orders-3 ends at 4, and ended at 10 before"
     assert lane.is_lost
+
+
+def test_a_copy_that_ends_where_it_did_after_all_is_gone_on_with() -> None:
+    lane = lane_of(THERE, 10)
+    take(lane, batch_of(10, 1))
+    look(lane, 9)
+    look(lane, 10)
+    assert lane.stream.can_send(float("inf"))
+    appended(lane, 10)
+    take(lane, batch_of(11, 1))
+    look(lane, 10)
+    assert (lane.is_lost, lane.why_troubled) == (False, None)
+
+
+def test_an_answer_from_before_the_last_append_says_nothing() -> None:
+    """A batch that was answered went out with the question where the copy ends, and was answered first.
+
+    Where it ended before was taken for a log that was cut off: the partition stopped, and was looked up anew.
+    """
+    lane = lane_of(THERE)
+    take(lane, batch_of(0, 5))
+    look(lane, 0)
+    sent = lane.stream.take()
+    take(lane, batch_of(5, 2))
+    lane.stream.answered(0, 0, "")
+    # Nothing is on its way, so it may be asked; and what is next may go.
+    lane.asks()
+    assert lane.stream.can_send(float("inf"))
+    appended(lane, 5)
+    take(lane, batch_of(7, 1))
+    lane.looked(5)
+    assert (lane.is_lost, lane.why_troubled, lane.append_point.end) == (False, None, 7)
+    look(lane, 7)
+    assert lane.stream.can_send(float("inf"))
+    assert sent.count == 5
 
 
 @pytest.mark.parametrize("is_two_way", [True, False])
@@ -352,6 +394,7 @@ class Pair:
         self.topics = {"east": Topic(), "west": Topic()}
         self.lanes = {flow.source: lane_of(flow) for flow in (THERE, BACK)}
         self.asked: dict[str, int] = {}
+        self.sent: dict[str, list[int]] = {"east": [], "west": []}
         self.filling: dict[str, Hole] = {}
         self.active = "east"
         self.written: list[Record] = []
@@ -379,8 +422,9 @@ class Pair:
             others = any(header.producer_id != doubt.own for _, header in there)
             lane.read(doubt, Content.OTHERS if others else Content.OWN if there else Content.NOTHING)
         elif what == "send" and lane.stream.can_send(float("inf")):
-            base = copy.append(lane.stream.take().content)
-            lane.stream.answered(0, base, "")
+            self.sent[at].append(copy.append(lane.stream.take().content))
+        elif what == "acknowledge" and self.sent[at]:
+            lane.stream.answered(0, self.sent[at].pop(0), "")
         elif what == "fill" and at not in self.filling and (hole := lane.hole) is not None and lane.may_fill(hole):
             # The first look of who fills tells whether there is anything to be filled.
             assert copy.end == hole.append_point.end
@@ -392,13 +436,14 @@ class Pair:
             hole = self.filling.pop(at)
             assert copy.end == hole.until
             lane.filled(hole, AppendPoint(copy.end, hole.append_point.sequence, False))
-        elif what == "switch" and self.topics["east"].end == self.topics["west"].end:
+        elif what == "switch" and self.topics["east"].end == self.topics["west"].end and not self.filling:
             self.active = lane.work.flow.target
-        assert (lane.stopped, lane.is_lost) == (None, False)
+        # Nor is it asked a second time whether a copy is shorter.
+        assert (lane.stopped, lane.is_lost, lane.look_at) == (None, False, 0)
 
     def settle(self) -> None:
         for _ in range(200):
-            for what in ("fetch", "ask", "answer", "read", "send", "fill", "marker arrives", "filled"):
+            for what in ("fetch", "ask", "answer", "read", "send", "acknowledge", "fill", "marker arrives", "filled"):
                 for at in self.lanes:
                     self.take_step(what, at)
 
@@ -406,7 +451,10 @@ class Pair:
 _STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["write", "marker", "fetch", "ask", "answer", "read", "send", "fill", "marker arrives", "filled", "switch"]
+            [
+                *("write", "marker", "fetch", "ask", "answer", "read", "send", "acknowledge", "fill", "marker arrives"),
+                *("filled", "switch"),
+            ]
         ),
         st.sampled_from(["east", "west"]),
     ),
