@@ -250,6 +250,13 @@ class _Session:
         message = f"Interrupted. The run stands where it is.{stopped} To go on, or with --take-back to undo it: "
         self.terminal.err.print(message + self.again, markup=False, soft_wrap=True)
 
+    def other_modes(self, *, is_refused: bool) -> str:
+        """Return how a source is failed over that answers, or refuses the login of the file."""
+        modes = "planned, or cut-off if the flow cannot be copied any more"
+        if is_refused:
+            modes = "planned once it lets the login of the file in, or cut-off, which can do without"
+        return f"While {self.flow.source} answers: --mode {modes}"
+
     @property
     def again(self) -> str:
         """Return the command by which the run is gone on with."""
@@ -277,11 +284,8 @@ class _Session:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is not Verdict.PASS)
             return f"All is done, and on record; what was not seen: {unseen}. To look again: {again}"
         if failed.name == DETECT and self.planned.run.is_new:
-            modes = "planned, or cut-off if the flow cannot be copied any more"
-            if REFUSES_LOGIN in failed.result.detail:
-                modes = "planned once it lets the login of the file in, or cut-off, which can do without"
-            planned = f"--mode {modes}, in a run directory of its own"
-            return f"Nothing was changed. While {self.flow.source} answers: {planned}. Once it is gone: {again}"
+            modes = self.other_modes(is_refused=REFUSES_LOGIN in failed.result.detail)
+            return f"Nothing was changed. {modes}, in a run directory of its own. Once it is gone: {again}"
         if back and all(each.result.verdict is not Verdict.FAIL for each in back):
             unseen = ", ".join(each.name for each in back if each.result.verdict is Verdict.UNKNOWN)
             anew = next((f", but: {each.result.detail}" for each in back if each.name == f"back: {MAKE_ANEW}"), "")
@@ -309,6 +313,11 @@ def _perform(session: _Session) -> int:
     if planned.nobody is not None and not asked.takes_back:
         raise ConfigError(session.file, None, "--groups", planned.nobody)
     refusal = _not_begun(planned)
+    if asked.dry_run and isinstance(plan, FailoverPlan) and plan.still_there is not None and not asked.takes_back:
+        # A run waits for the source to be gone; whoever looks ahead is told that it is not.
+        is_refused = any(REFUSES_LOGIN in each for each in plan.notes)
+        while_there = f"Could not be carried out now: {plan.still_there}. {session.other_modes(is_refused=is_refused)}"
+        refusal = while_there if refusal is None else f"{while_there}. {refusal}"
     if asked.dry_run or (refusal is not None and not asked.takes_back):
         steps = [StepResult(each.name, Result(Verdict.UNKNOWN, each.doing), 0.0) for each in plan.steps]
         if refusal is not None:

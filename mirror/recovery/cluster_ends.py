@@ -116,6 +116,10 @@ class ClusterEnds:
         """See `FlowEnds`."""
         return refused_words(self.flow.source, self.probed.refused)
 
+    def answered(self) -> Sequence[str]:
+        """See `FlowEnds`."""
+        return self.probed.answered
+
     def answering(self) -> Sequence[str]:
         """See `FlowEnds`."""
         found = probe_each(self.settings.clusters[self.flow.source], self.probe_seconds, known=self._known())

@@ -121,6 +121,8 @@ class FailoverPlan:
         why the run must not begin; None: it may.
     notes
         what else people have to know.
+    still_there
+        why its first step could not pass now: the source is to be gone, and answers; None: it does not, or need not be.
     """
 
     mode: Mode
@@ -130,6 +132,7 @@ class FailoverPlan:
     loss: Loss
     refusal: str | None
     notes: tuple[str, ...]
+    still_there: str | None = None
 
 
 def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | None = None) -> tuple[Step, ...]:
@@ -201,8 +204,14 @@ def look_ahead(
     detects = mode is Mode.UNPLANNED and DETECT not in progress.proven
     with move.ends.probing() if detects else nullcontext():
         plan = _looked_ahead(mode, move, back, progress, denying)
-    refused = move.ends.login_refusal() if detects else None
-    return plan if refused is None else replace(plan, notes=(refused, *plan.notes))
+    if not detects:
+        return plan
+    if (refused := move.ends.login_refusal()) is not None:
+        plan = replace(plan, notes=(refused, *plan.notes))
+    if where := ", ".join(move.ends.answered()):
+        there = f"{move.flow.source} answers at {where}, and the step {DETECT} passes once no broker does"
+        plan = replace(plan, still_there=there)
+    return plan
 
 
 def _looked_ahead(

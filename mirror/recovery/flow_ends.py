@@ -132,6 +132,10 @@ class FlowEnds(Protocol):
         """Return, for people, that the source answered those probes and let nobody in, and what to do; None: not so."""
         ...
 
+    def answered(self) -> Sequence[str]:
+        """Return the addresses at which the source answered the last of those probes."""
+        ...
+
     def answering(self) -> Sequence[str]:
         """Return the addresses at which the source answers."""
         ...

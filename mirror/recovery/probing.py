@@ -161,9 +161,9 @@ def probing(row: ProbeRow, settings: ClusterSettings, seconds: float, known: Kno
     over = threading.Event()
 
     def go_on() -> None:
-        while not over.is_set():
+        row.ask(settings, seconds, known)
+        while not over.wait(_PAUSE_SECONDS):
             row.ask(settings, seconds, known)
-            over.wait(_PAUSE_SECONDS)
 
     with ThreadPoolExecutor(1, "probing") as pool:
         asking = pool.submit(go_on)

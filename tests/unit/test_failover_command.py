@@ -326,11 +326,34 @@ def test_an_unplanned_failover_of_a_source_that_lives_says_which_mode_is_meant_f
     assert "Nothing was changed. While east answers: --mode planned, or cut-off" in told
 
 
+def test_the_dry_run_of_an_unplanned_failover_fails_while_the_source_answers(
+    world: World, file: Path, tmp_path: Path
+) -> None:
+    """Its first step could not pass, and the plan ended with exit code 0."""
+    dry = ("failover", str(file), "--flow", "east->west", "--mode", "unplanned", "--dry-run")
+    found = CliRunner().invoke(app, dry)
+    told = " ".join(found.stderr.split())
+    assert found.exit_code == 1
+    assert (
+        "Could not be carried out now: east answers at east:1, and the step detect passes once no broker does" in told
+    )
+    assert told.endswith("While east answers: --mode planned, or cut-off if the flow cannot be copied any more")
+    assert "1. detect" in found.stdout
+    code, plan = done(world, "failover", file, "--dry-run", "--json")
+    assert (code, plan["steps"][-1]["name"], plan["steps"][-1]["verdict"]) == (1, "plan", "FAIL")
+    assert done(world, "failover", file, "--dry-run", "--mode", "cut-off")[0] == 0
+    world.is_up[EAST] = False
+    found = CliRunner().invoke(app, dry)
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
 def test_an_unplanned_failover_says_of_a_source_that_refuses_the_login_that_it_is_no_outage(
     world: World, file: Path, tmp_path: Path
 ) -> None:
     world.refuses_logins.add(EAST)
-    _, plan = done(world, "failover", file, "--dry-run", "--json")
+    code, plan = done(world, "failover", file, "--dry-run", "--json")
+    assert (code, "planned once it lets the login of the file in" in plan["steps"][-1]["detail"]) == (1, True)
     assert plan["notes"][0].startswith("east refuses the login of the file (east:1: authentication failed)")
     assert "refuses" not in str(done(world, "failover", file, "--dry-run", "--json", "--mode", "cut-off")[1]["notes"])
     run = tmp_path / "run"

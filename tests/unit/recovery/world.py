@@ -132,6 +132,9 @@ class StandInEnds:
         is_refused = self.flow.source in self.world.refuses_logins
         return refused_words(self.flow.source, {"east:1": "authentication failed"} if is_refused else {})
 
+    def answered(self) -> Sequence[str]:
+        return ["east:1"] if self.world.is_up[self.flow.source] else []
+
     def answering(self) -> Sequence[str]:
         self.world.call()
         return ["east:1"] if self.world.is_up[self.flow.source] else []
