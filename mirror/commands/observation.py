@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -226,7 +225,7 @@ def gaps(
 ) -> None:
     """List what the copies lack, and where; exit code 1 while somebody still has to acknowledge a gap.
 
-    An acknowledgement is not taken back: at a terminal the flow's name is asked for. Its dry run ends with 0.
+    An acknowledgement is not taken back: the flow's name is asked for unless --yes is said. Its dry run ends with 0.
     """
     with errors_explained(file):
         settings = load(file, applies_transforms=False)
@@ -248,13 +247,11 @@ def gaps(
                 raise ConfigError(file, None, "--topic", message)
         if confirm and reason and not dry_run:
             open_gaps = {each: of for each, of in listed.items() if of}
-            # A script that gives a reason means it; a person may not have looked.
-            is_agreed = yes or not sys.stdin.isatty()
-            if open_gaps and not is_agreed and not as_json:
+            if open_gaps and not yes and not as_json:
                 _print_gaps(_all_of(open_gaps), was_acknowledged=False)
             for name, of in open_gaps.items():
                 message = f"{counted(len(of), 'gap')} of {name}: the copy goes on without these records, for good."
-                consent_typed(file, message, str(name), yes=is_agreed)
+                consent_typed(file, message, str(name), yes=yes)
             known = Acknowledgement(by or current_user(file), reason, now_ms())
             for each in chosen:
                 if each.flow in open_gaps:

@@ -86,7 +86,7 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         table = in_process("gaps", str(file), "--topic", topic)
         assert "The copy is stopped." in " ".join(table.stdout.split())
         assert in_process("gaps", str(file), "--acknowledge").returncode == 2
-        code, acknowledged = gaps("--acknowledge", "--reason", "a test", "--by", "ann")
+        code, acknowledged = gaps("--acknowledge", "--reason", "a test", "--by", "ann", "--yes")
         assert code == 0
         known = acknowledged[0]["acknowledged"]
         assert (known["by"], known["reason"]) == ("ann", "a test")
@@ -99,7 +99,7 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         assert running["reasons"] == []
         code, (passed,) = gaps()
         assert (code, passed["acknowledged"], passed["stops_the_copy"]) == (0, known, False)
-        assert gaps("--acknowledge", "--reason", "again") == (0, [])
+        assert gaps("--acknowledge", "--reason", "again", "--yes") == (0, [])
         small_spark(tmp_path)
         verified = json.loads(in_process("verify", str(file), "--json").stdout)
         (compared,) = verified["partitions"]
@@ -135,7 +135,9 @@ def test_an_acknowledgement_lets_the_copy_go_on_although_clocks_step_back(engine
         engine = engines.running["engine"] = engines.start(env=clock.env)
         wait_until(stopping, "the copy to stop", timeout_seconds=120)
         clock.set((hours - 1) * AN_HOUR)
-        done = mirror("gaps", str(engines.file), "--acknowledge", "--reason", "a test", "--json", env=clock.env)
+        done = mirror(
+            "gaps", str(engines.file), "--acknowledge", "--reason", "a test", "--yes", "--json", env=clock.env
+        )
         found += json.loads(done.stdout)
         left += range(first + 50, first + 100)
         wanted = [number * PARTITIONS for number in left]

@@ -27,7 +27,7 @@ from mirror.control.status import FlowObserver
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.problems import ClusterUnreachable, ConnectionFailed
 from mirror.model.flow import Flow
-from mirror.model.gap import Gap
+from mirror.model.gap import Acknowledgement, Gap
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseWish
 from mirror.model.placement import Placement
@@ -166,6 +166,27 @@ def test_gaps_of_a_topic_that_nobody_has_are_bad_usage(monkeypatch: pytest.Monke
         done = CliRunner().invoke(app, ["gaps", str(file), "--topic", "ordrs", *more])
         assert (done.exit_code, "east->west: no topic ordrs is on record" in done.stderr) == (2, True)
     assert CliRunner().invoke(app, ["gaps", str(file), "--topic", "orders"]).exit_code == 0
+
+
+def test_gaps_are_acknowledged_only_by_a_yes_where_there_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    """A script that only gave a reason wrote at once; every other command that changes something was refused."""
+    gap, taken = Gap(TopicPartition("orders", 0), 3, 9, "retention", 5), list[str]()
+
+    def acknowledge(_: object, __: object, found: list[GapEntry], known: Acknowledgement) -> list[GapEntry]:
+        taken.append(known.reason)
+        return [replace(each, acknowledgement=known) for each in found]
+
+    monkeypatch.setattr(observation, "list_gaps", lambda *_: [GapEntry(FLOW, gap, None)])
+    monkeypatch.setattr(observation, "acknowledge", acknowledge)
+    command = ["gaps", str(file), "--acknowledge", "--reason", "known"]
+    for more in ((), ("--json",)):
+        done = CliRunner().invoke(app, [*command, *more])
+        assert (done.exit_code, taken) == (2, [])
+        assert "there is no terminal to ask on; say --yes" in " ".join(done.stderr.split())
+    done = CliRunner().invoke(app, [*command, "--yes"])
+    assert (done.exit_code, taken) == (0, ["known"])
 
 
 @pytest.mark.parametrize(("command", "verb"), [("pause", "paused"), ("resume", "copied again")])
