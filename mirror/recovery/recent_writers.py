@@ -77,7 +77,7 @@ class Writers:
     Attributes
     ----------
     recent
-        the one with the longest interval first.
+        who has written last first.
     unknown
         the partitions of which no leader tells, or not of all, and why.
     cut_short
@@ -147,9 +147,9 @@ def find_writers(
             found[each, producer_id] = replace(known, last_ms=last_ms, interval_ms=longest_interval(times))
     names = transactional_ids(channel, {one for _, one in found if one != NO_ID})
     writers = (replace(each, transactional_id=names.get(each.producer_id)) for each in found.values())
-    slowest = sorted(writers, key=lambda each: (-_interval(each), each.partition, each.producer_id))
+    newest = sorted(writers, key=lambda each: (-each.last_ms, each.partition, each.producer_id))
     unknown = {each: str(why) for each, why in (ends.problems | starts.problems | producers.problems).items()}
-    return Writers(tuple(slowest), unknown, cut_short)
+    return Writers(tuple(newest), unknown, cut_short)
 
 
 def longest_interval(times: Iterable[int]) -> int | None:
@@ -158,10 +158,6 @@ def longest_interval(times: Iterable[int]) -> int | None:
     if len(ordered) < 2 or ordered[-1] - ordered[0] < _LEAST_SPAN_MS:
         return None
     return max(later - earlier for earlier, later in pairwise(ordered))
-
-
-def _interval(writer: RecentWriter) -> float:
-    return float("inf") if writer.interval_ms is None else writer.interval_ms
 
 
 def _times(

@@ -36,7 +36,7 @@ def test_who_has_written_lately_is_told_with_intervals(
     partitions = [TopicPartition(topic, number) for number in range(3)]
     with closing(Channel("east", client)) as channel:
         found = find_writers(channel, partitions, own=(), since_ms=now - RECENT_MS)
-        slow, plain = found.recent
+        plain, slow = found.recent
         assert (slow.partition, slow.interval_ms, slow.last_ms) == (partitions[0], 30_000, now - 10_000)
         assert slow.producer_id >= 0
         assert slow.epoch >= 0

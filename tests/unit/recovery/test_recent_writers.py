@@ -53,11 +53,20 @@ def test_where_not_all_of_the_time_was_read_it_is_told(monkeypatch: pytest.Monke
     logs = Logs({ORDERS: (*slow, *batches(5, 400, from_ms=180_000, every_ms=20)), BILLS: slow})
     logs.serve(monkeypatch)
     found = find_writers(cast(Channel, logs), [ORDERS, BILLS], own=(), since_ms=0)
-    assert [(each.partition, each.interval_ms) for each in found.recent] == [(BILLS, 40_000), (ORDERS, 20)]
+    assert [(each.partition, each.interval_ms) for each in found.recent] == [(ORDERS, 20), (BILLS, 40_000)]
     assert found.cut_short == {ORDERS: (range(205),)}
     assert found.messages([ORDERS])[1:] == found.unread()
     assert found.unread() == ["orders-0: and 205 more offsets that were not read for clients without an id"]
     assert found.unread([BILLS]) == []
+
+
+def test_who_wrote_last_is_named_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that had stopped long before stood first, since no interval is known of them, and hid who had just written."""
+    old, new = (Batch(0, 1_000),), tuple(Batch(each, 50_000 * each) for each in range(5))
+    logs = Logs({BILLS: old, ORDERS: new, TopicPartition("orders", 1): new})
+    logs.serve(monkeypatch)
+    found = find_writers(cast(Channel, logs), list(logs.batches), own=(), since_ms=0)
+    assert [each.partition for each in found.recent] == [ORDERS, TopicPartition("orders", 1), BILLS]
 
 
 def test_of_large_records_what_lies_behind_the_last_that_was_read_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
