@@ -43,8 +43,9 @@ from mirror.recovery import rehearsal_rows
 from mirror.recovery.applications import Nobody
 from mirror.recovery.failover import Mode
 from mirror.recovery.procedure import Request, stranded_on
-from mirror.recovery.readiness import Readiness, judge, summed_up
+from mirror.recovery.readiness import Readiness, judge
 from mirror.recovery.readiness_reader import read_facts
+from mirror.recovery.readiness_rows import summed_up
 from mirror.recovery.rehearsal import Rehearsal, clean_up, left_behind
 from mirror.recovery.rehearsal import rehearse as carry_out
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
@@ -321,7 +322,7 @@ def _print_readiness(found: Readiness, *, show_all: bool) -> None:
                 out.print(f"{lead}{line}", markup=False, highlight=False, soft_wrap=True)
     style = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "bold yellow"}[found.verdict]
     out.print(Text.assemble("verdict ", (found.verdict.value, style)))
-    out.print(found.closing(), markup=False, highlight=False)
+    out.print(found.closing(differences), markup=False, highlight=False)
 
 
 def _print_rehearsal_plan(plan: RehearsalPlan) -> None:

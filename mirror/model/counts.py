@@ -15,7 +15,7 @@ def are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def first_of(names: Sequence[str], most: int) -> str:
+def first_of(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return at most so many of some names, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return between.join(names[:most]) + more

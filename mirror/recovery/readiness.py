@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mirror.model.counts import counted, first_of
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Facts, NotLookedAt, NotSeen
+from mirror.recovery.readiness_rows import summed_up
 from mirror.recovery.readiness_rules import access, flow, groups, standby, topics
 
 RULES: Final = (*flow.RULES, *standby.RULES, *topics.RULES, *groups.RULES, *access.RULES)
@@ -88,29 +89,18 @@ class Readiness:
         """100, less the deductions; never below 0."""
         return max(0, _FULL_SCORE - sum(each.points for each in self.deductions))
 
-    def closing(self) -> str:
-        """Return the answer in a few sentences."""
+    def closing(self, shown: Sequence[Difference] | None = None) -> str:
+        """Return the answer in a few sentences; it counts what is ``shown`` beside it: the differences summed up."""
+        rows = summed_up(self.differences) if shown is None else shown
         answer = {
             Verdict.PASS: "Ready: nothing is known that would block a failover",
-            Verdict.FAIL: f"Not ready: {' and '.join(self._against())}",
+            Verdict.FAIL: f"Not ready: {' and '.join(_against(rows))}",
             Verdict.UNKNOWN: (
                 "Unknown: nothing is known that would block a failover, but "
-                f"{_things(sum(not each.is_looked_at for each in self.differences))} could not be looked at"
+                f"{_things(sum(not each.is_looked_at for each in rows))} could not be looked at"
             ),
         }[self.verdict]
         return f"{answer}. {self._forecast()} Score {self.score} of {_FULL_SCORE}{self._why()}."
-
-    def _against(self) -> list[str]:
-        """Return what keeps one from failing over, counted."""
-        messages = []
-        for impact, one, several in (
-            (Impact.BLOCKS, "blocks a failover", "block a failover"),
-            (Impact.LOSES, "loses records", "lose records"),
-        ):
-            count = sum(each.is_looked_at and each.impact is impact for each in self.differences)
-            if count:
-                messages.append(f"{_things(count)} {one if count == 1 else several}")
-        return messages
 
     def _forecast(self) -> str:
         if self.lag_records is None:
@@ -167,40 +157,22 @@ def worst_first(differences: Iterable[Difference]) -> list[Difference]:
     return sorted(differences, key=lambda each: (each.impact.rank, each.rule, each.where))
 
 
-def summed_up(differences: Sequence[Difference]) -> list[Difference]:
-    """Return one difference for all that one rule says in the same words: the first places and mends, how many more."""
-    kinds: dict[tuple[str, Impact, str], list[Difference]] = {}
-    for each in differences:
-        kinds.setdefault((each.rule, each.impact, each.what), []).append(each)
-    return [_summed_up(each) for each in kinds.values()]
-
-
-_NAMED = 5
-
-
-def _summed_up(alike: Sequence[Difference]) -> Difference:
-    first = alike[0]
-    if len(alike) == 1:
-        return first
-    # A line each: commands are there to be copied.
-    mends = list(dict.fromkeys(each.mend for each in alike))
-    more = [f"and {len(mends) - _NAMED:,} more alike: --all names them"] if len(mends) > _NAMED else []
-    return replace(
-        first,
-        where=first_of([each.where for each in alike], _NAMED),
-        source=_in_common([each.source for each in alike]),
-        target=_in_common([each.target for each in alike]),
-        mend="\n".join([*mends[:_NAMED], *more]),
-    )
-
-
-def _in_common(values: Sequence[str | None]) -> str | None:
-    return values[0] if len(set(values)) == 1 else "differs"
-
-
 def _not_looked_at(missing: NotSeen, impact: Impact, rule: str) -> Difference:
     what = f"not looked at: {missing.what}: {missing.reason}"
     return Difference(impact, what, missing.where, None, None, missing.mend, rule, is_looked_at=False)
+
+
+def _against(rows: Sequence[Difference]) -> list[str]:
+    """Return what keeps one from failing over, counted."""
+    messages = []
+    for impact, one, several in (
+        (Impact.BLOCKS, "blocks a failover", "block a failover"),
+        (Impact.LOSES, "loses records", "lose records"),
+    ):
+        count = sum(each.is_looked_at and each.impact is impact for each in rows)
+        if count:
+            messages.append(f"{_things(count)} {one if count == 1 else several}")
+    return messages
 
 
 def _things(count: int) -> str:

@@ -9,8 +9,9 @@ from mirror.drill.steps.flow_in_use import FlowInUse
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_model import Factual
 from mirror.model.verdict import Verdict
-from mirror.recovery.readiness import Readiness, judge, summed_up
+from mirror.recovery.readiness import Readiness, judge
 from mirror.recovery.readiness_reader import read_facts
+from mirror.recovery.readiness_rows import summed_up
 
 __all__ = ["STEP", "conclude", "differences", "review"]
 

@@ -60,6 +60,10 @@ def of_other_kinds(facts: Facts) -> Iterator[Difference]:
 def without_checkpoint(facts: Facts) -> Iterator[Difference]:
     """With the source gone a group goes on by its checkpoint, or by auto.offset.reset where there is none (CKP-10)."""
     checkpoints = seen(facts.groups.checkpoints)
+    settings = facts.settings
+    mend = f"wait for {settings.emit_checkpoints_interval_seconds:g} s"
+    if not settings.emit_checkpoints:
+        mend = f"{mends.flow_key(facts, 'emit.checkpoints.enabled', 'true')}, and {mend}"
     missing: dict[str, list[TranslatedPosition]] = defaultdict(list)
     for each in _positions(facts):
         if isinstance(each.translation, Exact | Bounded) and _key(each) not in checkpoints:
@@ -72,8 +76,7 @@ def without_checkpoint(facts: Facts) -> Iterator[Difference]:
             group,
             f"{first.topic}-{first.partition} at {first.upstream}, {counted(len(positions), 'partition')} in all",
             "no checkpoint",
-            f"{mends.flow_key(facts, 'emit.checkpoints.enabled', 'true')}, and wait for "
-            f"{facts.settings.emit_checkpoints_interval_seconds:g} s",
+            mend,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,9 +18,10 @@ from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict
 from mirror.recovery.differences import Difference, Impact
 from mirror.recovery.group_moves import Unmoved
-from mirror.recovery.readiness import WEIGHTS, Readiness, judge, summed_up, worst_first
+from mirror.recovery.readiness import WEIGHTS, Readiness, judge, worst_first
 from mirror.recovery.readiness_facts import Facts, Groups, NotSeen
 from mirror.recovery.readiness_reader import _lacking, _principal
+from mirror.recovery.readiness_rows import summed_up
 from tests.unit.recovery.sides import (
     COPIED,
     COPY,
@@ -241,11 +243,67 @@ def test_what_one_rule_says_of_many_places_is_one_row() -> None:
     alike = [difference(Impact.LOSES, where) for where in "abcdefg"]
     other = difference(Impact.LOSES, "x", "other")
     first, second = summed_up([*alike, other])
-    assert (first.where, first.source) == ("a, b, c, d, e and 2 more", "1")
-    assert first.mend.splitlines() == [*(f"mend {each}" for each in "abcde"), "and 2 more alike: --all names them"]
+    assert (first.where, first.source, first.mend) == ("a, b, c, d, e and 2 more", "1", "mend a, b, c, d, e, f, g")
     assert second == other
-    (uneven,) = summed_up([alike[0], replace(alike[1], source="7")])
-    assert (uneven.source, uneven.target, uneven.mend) == ("differs", "2", "mend a\nmend b"), "each of two is named"
+    unlike = [replace(each, mend=f"do {number}") for number, each in enumerate(alike)]
+    (first,) = summed_up(unlike)
+    assert first.mend.splitlines() == [*(f"do {number}" for number in range(5)), "and 2 more alike: --all names them"]
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (("12 records again", "340 records again", "1 record again"), "1 to 340 records again"),
+        (("1,200 records", "340 records"), "340 to 1,200 records"),
+        (("every 30 s", "every 7.5 s"), "every 7.5 to 30 s"),
+        (("bills-0 at 20, 4 in all", "bills-0 at 50, 4 in all"), "bills-0 at 20 to 50, 4 in all"),
+        # What belongs together stays so: a partition's number is no figure.
+        (("orders-0 at 340", "orders-1 at 12"), "orders-0 at 340; orders-1 at 12"),
+        (
+            ("copied up to 3: 7 records", "copied up to 5: 9 records"),
+            "copied up to 3: 7 records; copied up to 5: 9 records",
+        ),
+        (("604800000", "-1", None), "604800000; -1; -"),
+        (tuple("abcdefg"), "a; b; c; d; e and 2 more"),
+        ((None, None), None),
+    ],
+)
+def test_where_places_differ_their_figures_are_shown(values: Sequence[str | None], shown: str | None) -> None:
+    """It said "differs", and hid how much each group would read again."""
+    (found,) = summed_up(
+        [replace(difference(Impact.LOSES, str(at)), source=each, target="2") for at, each in enumerate(values)]
+    )
+    assert (found.source, found.target) == (shown, "2")
+
+
+@pytest.mark.parametrize(
+    ("wheres", "mend", "together"),
+    [
+        (("audit", "b.x"), "mirror groups F --groups {} --apply", "mirror groups F --groups 'audit|b\\.x' --apply"),
+        (("audit, orders-0", "bills, orders-0"), "stop {} on west", "stop audit, bills on west"),
+        (
+            ("orders: retention.ms", "bills: retention.ms"),
+            "kafka-configs.sh --entity-name {} --add-config retention.ms=5",
+            "kafka-configs.sh --entity-name NAME --add-config retention.ms=5, with NAME each of orders, bills",
+        ),
+        (("orders-0", "bills-0"), "F.topics = ..., {}, and see F", "F.topics = ..., orders, bills, and see F"),
+        (("orders-0", "orders-1"), "mirror status F", "mirror status F"),
+    ],
+)
+def test_mends_that_differ_by_a_name_are_one(wheres: Sequence[str], mend: str, together: str) -> None:
+    """Each group had a line of its own, of a command that takes several."""
+    alike = [
+        replace(difference(Impact.LOSES, each), mend=mend.format(each.split(",")[0].split(":")[0].removesuffix("-0")))
+        for each in wheres
+    ]
+    (found,) = summed_up(alike)
+    assert found.mend == together
+
+
+def test_more_than_a_command_can_name_are_a_line_each_up_to_a_handful() -> None:
+    alike = [difference(Impact.LOSES, f"group{number}") for number in range(51)]
+    (found,) = summed_up(alike)
+    assert found.mend.splitlines()[4:] == ["mend group4", "and 46 more alike: --all names them"]
 
 
 def test_of_what_could_not_be_looked_at_each_place_and_each_reason_is_named_up_to_a_handful() -> None:
@@ -258,12 +316,19 @@ def test_of_what_could_not_be_looked_at_each_place_and_each_reason_is_named_up_t
 def test_the_answer_counts_what_keeps_one_from_failing_over() -> None:
     told = Readiness(FLOW, (difference(Impact.BLOCKS),), None, None, None).closing()
     assert told.startswith("Not ready: 1 thing blocks a failover. What a failover now would lose is not known.")
-    worse = (difference(Impact.BLOCKS), difference(Impact.BLOCKS), difference(Impact.LOSES))
+    worse = (difference(Impact.BLOCKS), difference(Impact.BLOCKS, rule="b"), difference(Impact.LOSES))
     told = Readiness(FLOW, worse, 1, None, 3).closing()
     assert told.startswith(
         "Not ready: 2 things block a failover and 1 thing loses records. A failover now would lose 1 "
     )
     assert "would lose 1 record not copied yet, and groups would read 3 records again." in told
+
+
+def test_the_answer_counts_the_rows_that_stand_above_it() -> None:
+    """Three things blocked, above a table of two rows."""
+    found = Readiness(FLOW, tuple(difference(Impact.BLOCKS, where) for where in "abc"), 0, 0.0, 0)
+    assert found.closing().startswith("Not ready: 1 thing blocks a failover.")
+    assert found.closing(found.differences).startswith("Not ready: 3 things block a failover.")
 
 
 def test_the_form_of_json() -> None:

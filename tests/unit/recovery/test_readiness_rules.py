@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -359,7 +360,7 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
         "newer",
         "decide where it begins",
     ),
-    ("group-without-checkpoint", LOSES, groups(checkpoints={}), GROUP, "emit.checkpoints.enabled"),
+    ("group-without-checkpoint", LOSES, groups(checkpoints={}), GROUP, "wait for 5 s"),
     ("group-not-translated", LOSES, moves(positions=(position(translation=TooOld(50)),)), GROUP, "mirror offsets"),
     ("group-not-translated", LOSES, moves(positions=(position(translation=NotMirrored()),)), GROUP, "--groups billing"),
     (
@@ -709,6 +710,19 @@ def test_what_the_file_says_already_is_not_advised(seconds: int) -> None:
     """To set the interval to 5 s was the advice, too, where it was 5 s."""
     (found,) = only(both(READ_ON, lines(f"emit.checkpoints.interval.seconds = {seconds}")), "read-again")
     assert found.mend.startswith("with the source alive: mirror groups ")
+
+
+@pytest.mark.parametrize(
+    ("more", "mend"),
+    [
+        ((), "wait for 5 s"),
+        (("emit.checkpoints.enabled = false",), "east->west.emit.checkpoints.enabled = true, and wait for 5 s"),
+    ],
+)
+def test_checkpoints_that_are_written_need_only_be_waited_for(more: Sequence[str], mend: str) -> None:
+    """To enable them was the advice, too, where they are, as by default."""
+    (found,) = only(both(groups(checkpoints={}), lines(*more)), "group-without-checkpoint")
+    assert found.mend == mend
 
 
 def test_with_unchanged_names_the_copy_is_what_is_written_to() -> None:
