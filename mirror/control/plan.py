@@ -47,6 +47,7 @@ from mirror.same_offsets.chain import markers_transactional_id
 Rows = list[dict[str, str]]
 
 _NAMED_TOPICS = 5
+_READ_COMMITTED = "read_committed"
 # No flow has as many tasks, nor has given up as many transactional ids.
 _UNUSED_TASK = 1_000_000
 
@@ -157,6 +158,7 @@ def plan_flow(
             *selected_topics_notes(upstream.topics.keys(), settings, state.positions),
             *_transforms(upstream, settings),
             *_groups(source, settings),
+            *_aborted(settings),
             *_rights(clusters[flow.target], settings),
         )
         offsets, notes = _offsets(upstream, downstream, settings, back, state)
@@ -210,7 +212,7 @@ def _offsets(
     present = [each for each in pairs.values() if each in known]
     source = Channel(settings.flow.source, settings.source_consumer)
     with closing(source), Appender(settings.flow.target, settings.target_producer) as target:
-        read_committed = settings.isolation_level == "read_committed"
+        read_committed = settings.isolation_level == _READ_COMMITTED
         logs = read_logs(pairs, present, source, target.channel, read_committed=read_committed)
         writes_many = target.may_write_markers()
     begun = begun_copies(pairs, upstream, settings, back, state.positions)
@@ -252,6 +254,19 @@ def _groups(source: Cluster, settings: FlowSettings) -> tuple[str, ...]:
         return unmirrored_groups(source.groups(), settings)
     except ClusterError as problem:
         return (f"whether all groups can be mirrored is not known: {problem}",)
+
+
+def _aborted(settings: FlowSettings) -> tuple[str, ...]:
+    """Say what becomes of aborted transactions where copies are to have the source's offsets (REC-08)."""
+    if settings.same_offsets is None or settings.isolation_level == _READ_COMMITTED:
+        return ()
+    source, target = settings.flow.source, settings.flow.target
+    note = (
+        f"records of aborted transactions of {source} are ordinary records on {target}, which readers with "
+        f"read_committed see, too (isolation.level = {settings.isolation_level}); to leave them out: "
+        f"{source}.consumer.isolation.level = {_READ_COMMITTED}"
+    )
+    return (note,)
 
 
 def _denied_markers(target: ClusterSettings, settings: FlowSettings) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.control.plan import FlowPlan, _heartbeats_alone, _routes, _transforms
+from mirror.control.plan import FlowPlan, _aborted, _heartbeats_alone, _routes, _transforms
 from mirror.control.topics import ClusterTopics
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster_model import Topic
@@ -81,3 +81,12 @@ def test_of_a_flow_that_is_not_enabled_it_is_said_what_an_engine_writes_and_what
         "west->east.enabled is not true, so no topic is copied; as in MirrorMaker an engine writes heartbeats of the "
         "flow to heartbeats on east all the same, unless west->east.emit.heartbeats.enabled = false"
     )
+
+
+def test_that_aborted_records_are_ordinary_on_copies_with_the_source_s_offsets_is_said() -> None:
+    """REC-08: readiness named it, and the plan of a flow whose offsets are to be the same did not."""
+    same, committed = "mirror.offsets = same", "east.consumer.isolation.level = read_committed"
+    (note,) = _aborted(flow_settings(same))
+    assert note.startswith("records of aborted transactions of east are ordinary records on west")
+    assert note.endswith(f"(isolation.level = read_uncommitted); to leave them out: {committed}")
+    assert (_aborted(flow_settings(same, committed)), _aborted(flow_settings())) == ((), ())
