@@ -393,14 +393,15 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
     if len(absences) > _MOST_ABSENCES:
         out.print(f"and {len(absences) - _MOST_ABSENCES} more: --json lists all", markup=False)
     how = found["compared"]
+    # Of what is small, or was compared before, the time is that of asking.
+    speed = f", {how['mb_per_second']:,.0f} MB/s of the source" if round(how["mb_per_second"]) else ""
     amounts = (
         f"{counted(how[name]['records'], 'record')} ({how[name]['bytes'] / 1e6:,.1f} MB) {words}"
         for name, words in _WAYS_COMPARED.items()
         if how[name]["records"]
     )
     out.print(
-        f"Compared {', '.join(amounts) or 'nothing'}; "
-        f"{how['seconds']:.1f} s, {how['mb_per_second']:,.0f} MB/s of the source.",
+        f"Compared {', '.join(amounts) or 'nothing'}; {how['seconds']:.1f} s{speed}.",
         markup=False,
         highlight=False,
     )

@@ -33,7 +33,7 @@ class LagLine:
         self._before: tuple[float, dict[TopicPartition, int]] | None = None
 
     def tick(self) -> TickReport:
-        """Write the line, once the first epoch of this engine has reported."""
+        """Write the line, once the first epoch of this engine has reported; none while a failover has cut the flow."""
         return run_tick(f"lag {self._runtime.settings.flow}", now_ms, self._round)
 
     def _round(self, _: int) -> tuple[int, Sequence[str]]:
@@ -41,7 +41,12 @@ class LagLine:
         with self._runtime.lock:
             is_starting, partitions = self._runtime.is_starting, self._runtime.partitions
             stopped = sorted(self._runtime.stopped.keys() & {source for source, *_ in partitions})
+            is_cut = self._runtime.pauses.is_cut
         if is_starting:
+            return 0, ()
+        if is_cut:
+            # Nothing is to be copied: what grows there is no lag, and mirror status names it.
+            self._before = None
             return 0, ()
         if not partitions:
             log.info("lag: 0 records; no topic on %s is selected", flow.source)

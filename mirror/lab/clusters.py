@@ -198,7 +198,9 @@ def up(
     were_down = [cluster for cluster in to_start if not cluster.is_alive()]
     try:
         with ThreadPoolExecutor(len(to_start)) as pool:
-            for start in [pool.submit(cluster.start, watch) for cluster in to_start]:
+            # Of one that runs there is nothing to be told.
+            watches = {cluster.alias: watch for cluster in were_down}
+            for start in [pool.submit(each.start, watches.get(each.alias, nobody)) for each in to_start]:
                 start.result()
     except BaseException:  # an interruption too leaves nothing behind
         for cluster in were_down:

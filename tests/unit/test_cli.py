@@ -473,6 +473,16 @@ def test_what_was_not_copied_yet_is_told_beside_the_verdict(monkeypatch: pytest.
     ) in " ".join(text.split())
 
 
+def test_a_speed_that_says_nothing_is_not_told(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """Of small topics, and of what was compared before, it said "0 MB/s of the source"."""
+    same = PartitionEquivalence(
+        TopicPartition("orders", 0), TopicPartition("east.orders", 0), 0, 0, 0, 0, 0, 0, 0, None, None
+    )
+    monkeypatch.setattr(verify, "verify_flow", lambda *_, **__: Equivalence((same,), seconds=1.5))
+    _, text = shown(monkeypatch, 120, FlowStatus(FLOW, "RUNNING", (), ()), "verify", str(file))
+    assert "Compared nothing; 1.5 s.\n" in text
+
+
 def test_what_is_the_same_of_many_partitions_is_told_once(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     """Without the module of its transform a verification said so anew of each partition."""
     unread = tuple(

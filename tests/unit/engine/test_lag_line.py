@@ -14,6 +14,7 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.answers import Found
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses, PauseWish
 from mirror.model.position import Position
 from tests.flows import EAST_WEST
 from tests.unit.control.builders import flow_settings
@@ -72,3 +73,28 @@ def test_the_lag_of_all_partitions_the_worst_of_them_and_what_was_copied(caplog:
         "lag: 0 records in 0 of 3 partitions; not known of 1 partition; 0 copied in 0 s",
         "lag: 0 records in 0 of 3 partitions; not known of 1 partition; 2 stopped, first orders-0; 0 copied in 0 s",
     ]
+
+
+def test_of_a_flow_that_a_failover_has_cut_no_lag_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Each minute there was a line of what nobody was to copy, with "0 copied in 60 s"."""
+    caplog.set_level("INFO", "mirror")
+    now, log = [100.0], Log()
+    runtime = FlowRuntime(flow_settings())
+    line = LagLine(runtime, cast(Any, log), cast(Any, Ends()), clock=lambda: now[0])
+    runtime.lead(1, was_settled=True)
+    runtime.take_state(FlowState(), Mm2Traces(), TakenProducers())
+    runtime.take_partitions(tuple((each, each, "", "") for each in ORDERS))
+    runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    log.state.positions = {each: Position(990, 990, 0, True) for each in ORDERS[:2]}
+    line.tick()
+    caplog.clear()
+    runtime.pauses = Pauses(cut=PauseWish("wish", None, True, "mirror failover", 5, is_cut=True))
+    now[0] += 60
+    assert line.tick().is_ok
+    assert caplog.messages == []
+    runtime.pauses = Pauses()
+    now[0] += 60
+    line.tick()
+    (told,) = caplog.messages
+    assert told.startswith("lag: 4,020 records")
+    assert "copied in" not in told

@@ -16,6 +16,7 @@ from mirror.lab.brokers import LinkPorts, Node
 from mirror.lab.clusters import ClusterRecord, Provider
 from mirror.lab.errors import BadRequest, ClusterRefusal, LabError, ProviderUnavailable
 from mirror.lab.existing import ExistingCluster, parse_address
+from mirror.model.progress import Watch, nobody
 
 
 def plan(
@@ -190,6 +191,26 @@ def test_an_existing_cluster_that_is_not_there_is_not_remembered(tmp_path: Path,
         clusters.up(tmp_path, ["prod"], bootstrap={"prod": nobody})
     assert list(tmp_path.iterdir()) == []
     assert ExistingCluster("prod", f"{nobody},{listening}").is_alive()
+
+
+def test_of_a_cluster_that_runs_already_no_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`mirror lab up` said of it, too, that it was begun and done."""
+
+    class Lately:
+        def __init__(self, record: ClusterRecord, *_: object) -> None:
+            self.alias, self.provider = record.alias, record.provider
+
+        def is_alive(self) -> bool:
+            return self.alias == "west"
+
+        def start(self, watch: Watch = nobody) -> None:
+            watch(f"cluster {self.alias}", 1, 1)
+
+    monkeypatch.setattr(clusters, "_open", Lately)
+    monkeypatch.setattr(clusters.class_archive, "prepare", lambda _: None)
+    told = list[str]()
+    clusters.up(tmp_path, ["east", "west"], watch=lambda doing, *_: told.append(doing))
+    assert told == ["cluster east"]
 
 
 def test_containers_are_refused_where_docker_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
