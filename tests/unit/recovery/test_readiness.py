@@ -258,7 +258,7 @@ def test_what_one_rule_says_of_many_places_is_one_row() -> None:
         (("every 30 s", "every 7.5 s"), "every 7.5 to 30 s"),
         (("bills-0 at 20, 4 in all", "bills-0 at 50, 4 in all"), "bills-0 at 20 to 50, 4 in all"),
         # What belongs together stays so: a partition's number is no figure.
-        (("orders-0 at 340", "orders-1 at 12"), "orders-0 at 340; orders-1 at 12"),
+        (("orders-0 at 340", "orders-1 at 340"), "orders-0 at 340; orders-1 at 340"),
         (
             ("copied up to 3: 7 records", "copied up to 5: 9 records"),
             "copied up to 3: 7 records; copied up to 5: 9 records",
