@@ -410,7 +410,7 @@ class SameOffsetsLane(Lane):
         # Whoever is next looks at the copy in any case.
         self._next_batch = None
         # What went out with the question may have been answered before it.
-        self._asked_at, self._was_shorter = _NOT_LOOKED, False
+        self._asked_at = _NOT_LOOKED
         self.append_point = replace(self.append_point, end=base_offset + piece.count, sequence=piece.next_sequence)
         self._forget_passed()
 
