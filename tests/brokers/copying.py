@@ -22,6 +22,7 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient
 
 from mirror.config.fetching import FetchLimits
+from mirror.config.settings import ClusterSettings
 from mirror.control.flow_log import FlowLog
 from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
@@ -335,6 +336,13 @@ def log_of(client: dict[str, str], partition: TopicPartition) -> list[Record]:
     (start,) = ends_of(client, [partition], EARLIEST).values()
     (end,) = ends_of(client, [partition]).values()
     return list(read_records(client, partition, start, end))
+
+
+def put_group(client: dict[str, str], group: str, at: TopicPartition, position: int) -> None:
+    """Have a group without members stand at a position; a coordinator that is not ready yet is waited for."""
+    with Cluster.connect(ClusterSettings("cluster", client)) as cluster:
+        (written,) = cluster.write_group_positions(group, {at: GroupPosition(position)})
+    assert written.problem is None, written
 
 
 def positions_of(cluster: Cluster, group: str) -> Mapping[TopicPartition, GroupPosition]:

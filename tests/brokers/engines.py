@@ -24,7 +24,7 @@ from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
 from tests.brokers.command import FACTORS, kept, status_of
-from tests.brokers.copying import ends_of
+from tests.brokers.copying import ends_of, put_group
 
 PARTITIONS = 4
 _PATIENCE_SECONDS = 120
@@ -134,9 +134,7 @@ class Engines:
 
     def commit(self, group: str, position: int) -> None:
         """Have a group at a position of the topic's first partition."""
-        consumer = confluent_kafka.Consumer({**self.source, "group.id": f"{self.topic}-{group}"})
-        consumer.commit(offsets=[confluent_kafka.TopicPartition(self.topic, 0, position)], asynchronous=False)
-        consumer.close()
+        put_group(self.source, f"{self.topic}-{group}", TopicPartition(self.topic, 0), position)
 
     @property
     def copies(self) -> list[TopicPartition]:

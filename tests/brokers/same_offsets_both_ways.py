@@ -126,12 +126,6 @@ class Pair:
         )
 
 
-def commit(client: dict[str, str], group: str, at: TopicPartition, position: int) -> None:
-    consumer = confluent_kafka.Consumer({**client, "group.id": group})
-    consumer.commit(offsets=[confluent_kafka.TopicPartition(*at, position)], asynchronous=False)
-    consumer.close()
-
-
 def committed(client: dict[str, str], group: str, at: TopicPartition) -> int:
     consumer = confluent_kafka.Consumer({**client, "group.id": group})
     try:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-import confluent_kafka
 import pytest
 
 from mirror.config.resolving import load
@@ -25,6 +24,7 @@ from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.pause import Paused, Resumed, pause, resume
 from mirror.waiting import wait_until
 from tests.brokers.command import in_process
+from tests.brokers.copying import put_group
 from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_both_ways import committed
 from tests.spark.small import small_spark
@@ -60,12 +60,7 @@ def await_renewals(engines: Engines, more: int) -> None:
 
 def where_a_group_goes_on(engines: Engines, position: int) -> int:
     """Where a group goes on, on the target, that stands at a position of partition 0 on the source."""
-    reader = confluent_kafka.Consumer({**engines.source, "group.id": f"readers-of-{engines.topic}"})
-    try:
-        at = confluent_kafka.TopicPartition(engines.topic, 0, position)
-        reader.commit(offsets=[at], asynchronous=False)
-    finally:
-        reader.close()
+    put_group(engines.source, f"readers-of-{engines.topic}", TopicPartition(engines.topic, 0), position)
     done = in_process("offsets", str(engines.file), "--group", f"readers-of-{engines.topic}", "--json")
     (row,) = json.loads(done.stdout)
     assert (row["partition"], row["upstream"]) == (0, position)

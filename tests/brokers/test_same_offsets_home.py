@@ -22,8 +22,8 @@ from mirror.recovery.making_anew import MAKE_ANEW
 from mirror.recovery.steps import Progress
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
-from tests.brokers.copying import delete_records, write, write_in_transactions
-from tests.brokers.same_offsets_both_ways import PATIENCE_SECONDS, Pair, commit, committed, delete
+from tests.brokers.copying import delete_records, put_group, write, write_in_transactions
+from tests.brokers.same_offsets_both_ways import PATIENCE_SECONDS, Pair, committed, delete
 from tests.brokers.same_offsets_killed import read
 
 pytestmark = pytest.mark.long
@@ -42,7 +42,7 @@ def test_after_a_failover_with_a_stranded_tail_the_old_topic_is_made_anew_with_e
 
     write(pair.home, orders, [98, 99])  # stranded
     write(pair.away, orders, range(10, 15))
-    commit(pair.away, group, orders, 12)
+    put_group(pair.away, group, orders, 12)
     with pair.engine():
         pair.await_reason(pair.back, "with records that")
     delete(east, orders.topic)
@@ -88,8 +88,8 @@ def test_a_failback_saves_what_is_stranded_makes_the_topic_anew_and_leads_home(
     write(pair.home, orders, [98, 99])  # stranded
     write(pair.away, orders, range(10, 15))
     write(pair.away, more, range(5, 7))
-    commit(pair.away, group, orders, 12)
-    commit(pair.home, idle, orders, 9)
+    put_group(pair.away, group, orders, 12)
+    put_group(pair.home, idle, orders, 9)
     kept = tmp_path / "kept"
     code, out, err = command("stranded", "--json", "--export", str(kept))
     told = json.loads(out)
@@ -237,7 +237,7 @@ def test_groups_of_a_topic_of_transactions_are_led_home_to_where_they_were_by_th
         write_in_transactions(pair.home, orders, [[98, 99]])
     write_in_transactions(pair.away, orders, [range(10, 15), range(15, 20)])
     for group, at in groups.items():
-        commit(pair.away, group, orders, at)
+        put_group(pair.away, group, orders, at)
     with pair.engine():
         if is_stranded:
             pair.await_reason(pair.back, "with records that")
@@ -272,7 +272,7 @@ def test_a_group_that_has_read_the_stranded_tail_passes_nothing_of_the_topic_tha
         for flow in (pair.there, pair.back):
             pair.await_copied(flow, 10)
     write(pair.home, orders, [98, 99])
-    commit(pair.home, group, orders, 12)
+    put_group(pair.home, group, orders, 12)
     options = ("--flow", str(pair.there), "--run-directory", str(run), "--yes", "--json")
     mirror("failover", str(pair.file), "--mode", "cut-off", *options, timeout_seconds=400)
     assert committed(pair.away, group, orders) == 10

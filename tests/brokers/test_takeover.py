@@ -29,7 +29,7 @@ from mirror.model.state_values import Takeover
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, kept, mirror, status_of
-from tests.brokers.copying import log_of
+from tests.brokers.copying import log_of, put_group
 from tests.brokers.in_transactions import committed
 
 PARTITIONS = 4
@@ -152,10 +152,7 @@ class Turns:
 
     def commit(self, group: str, position: int) -> None:
         """Make a group stand at a position of partition 0."""
-        consumer = confluent_kafka.Consumer({**self.clients["east"], "group.id": f"{self.alias}-{group}"})
-        place = confluent_kafka.TopicPartition(self.topic, 0, position)
-        consumer.commit(offsets=[place], asynchronous=False)
-        consumer.close()
+        put_group(self.clients["east"], f"{self.alias}-{group}", TopicPartition(self.topic, 0), position)
 
     def translated(self) -> dict[str, dict[str, Any]]:
         """Return what ``mirror offsets`` says, by group."""
