@@ -35,7 +35,8 @@ _NAMED = rf"[\w.-]{{0,64}}{_ENDING}"
 # "PASS: 3 tests" is none, nor is "key=value". keytool -storepass x, openssl -passin pass:x.
 _OF_KEYTOOL = r"\w{0,16}pass(?:in|out)?"
 _SHORT = (
-    r"\b(?:\w{1,64}[_.-])?pass(?:=|\\*[\"']\s*:\s*)|--(?:[\w-]{0,32}-)?(?:pass|key)(?:\s+|=)|[?&]sig=|(?<!\S)(?:-u|--(?:proxy-)?user)\s*[^\s:]{1,64}:|(?<!\S)--oauth2-bearer\s+"
+    r"\b(?:\w{1,64}[_.-])?pass(?:=|\\*[\"']\s*:\s*)|--(?:[\w-]{0,32}-)?(?:pass|key)(?:\s+|=)|[?&]sig="
+    r"|(?<!\S)(?:-u|--(?:proxy-)?user)\s*[^\s:]{1,64}:|(?<!\S)--oauth2-bearer\s+"
     rf"|(?<!\S)-{_OF_KEYTOOL}\s+"
 )
 # Name and value as two fields, as of variables in YAML, JSON and XML; and PASSWORD 'x' of SQL.

@@ -173,6 +173,11 @@ class FlowSettings:
         return self.clients.source_consumer.get("isolation.level", "read_uncommitted")
 
     @property
+    def reads_committed(self) -> bool:
+        """Whether records of transactions are read once these are committed, and those of aborted ones never."""
+        return self.isolation_level == "read_committed"
+
+    @property
     def source_consumer(self) -> Mapping[str, str]:
         """Return the client properties of the reader of the source."""
         return self.clients.source_consumer

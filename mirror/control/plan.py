@@ -47,7 +47,6 @@ from mirror.same_offsets.chain import markers_transactional_id
 Rows = list[dict[str, str]]
 
 _NAMED_TOPICS = 5
-_READ_COMMITTED = "read_committed"
 # No flow has as many tasks, nor has given up as many transactional ids.
 _UNUSED_TASK = 1_000_000
 
@@ -212,8 +211,7 @@ def _offsets(
     present = [each for each in pairs.values() if each in known]
     source = Channel(settings.flow.source, settings.source_consumer)
     with closing(source), Appender(settings.flow.target, settings.target_producer) as target:
-        read_committed = settings.isolation_level == _READ_COMMITTED
-        logs = read_logs(pairs, present, source, target.channel, read_committed=read_committed)
+        logs = read_logs(pairs, present, source, target.channel, read_committed=settings.reads_committed)
         writes_many = target.may_write_markers()
     begun = begun_copies(pairs, upstream, settings, back, state.positions)
     translated = {each.topic for each in pairs if settings.translates_refused(each.topic)}
@@ -258,13 +256,13 @@ def _groups(source: Cluster, settings: FlowSettings) -> tuple[str, ...]:
 
 def _aborted(settings: FlowSettings) -> tuple[str, ...]:
     """Say what becomes of aborted transactions where copies are to have the source's offsets (REC-08)."""
-    if settings.same_offsets is None or settings.isolation_level == _READ_COMMITTED:
+    if settings.same_offsets is None or settings.reads_committed:
         return ()
     source, target = settings.flow.source, settings.flow.target
     note = (
         f"records of aborted transactions of {source} are ordinary records on {target}, which readers with "
         f"read_committed see, too (isolation.level = {settings.isolation_level}); to leave them out: "
-        f"{source}.consumer.isolation.level = {_READ_COMMITTED}"
+        f"{source}.consumer.isolation.level = read_committed"
     )
     return (note,)
 

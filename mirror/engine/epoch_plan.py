@@ -74,7 +74,7 @@ def flow_work(runtime: FlowRuntime, *, epoch: int) -> FlowWork:
         syncs_topic=settings.offset_syncs_topic if settings.emit_offset_syncs else None,
         syncs_on_source=settings.offset_syncs_location == "source",
         offset_lag_max=settings.offset_lag_max,
-        read_committed=settings.isolation_level == "read_committed",
+        read_committed=settings.reads_committed,
         from_latest=settings.auto_offset_reset == "latest",
         writers=frozenset(runtime.writers),
         fetch_limits=settings.fetch_limits,

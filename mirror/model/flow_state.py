@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from mirror.model.acl import Acl, QuotaKey
 from mirror.model.checkpoint import CheckpointedCopy, CopyId
 from mirror.model.failover import FailoverEntry
-from mirror.model.gap import Acknowledgement, Gap, GapKey, GapKind
+from mirror.model.gap import OF_A_FORMER_LOG, Acknowledgement, Gap, GapKey, GapKind
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.leadership import Claim, newest
 from mirror.model.mm2_trace import Pair
@@ -481,6 +481,10 @@ class FlowState:
     def open_gaps(self) -> list[Gap]:
         """Return the gaps that nobody has acknowledged, in order."""
         return [self.gaps[key] for key in sorted(self.gaps) if key not in self.acknowledgements]
+
+    def gaps_of(self, source: TopicPartition) -> list[Gap]:
+        """Return the gaps of a source partition's log as it is now; offsets of a former log have other records."""
+        return [each for each in self.gaps.values() if each.source == source and each.kind not in OF_A_FORMER_LOG]
 
     @property
     def barriers(self) -> dict[TopicPartition, Gap]:

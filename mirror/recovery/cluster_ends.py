@@ -212,7 +212,7 @@ class ClusterEnds:
                 watch(f"saving what only {self.flow.source} has", number, len(partitions))
                 start, end = ends.starts[each], ends.ends[each]
                 found = stranded_files.unmatched(
-                    read_batches(source, each, start, end, read_committed=self._reads_committed),
+                    read_batches(source, each, start, end, read_committed=self.chosen.reads_committed),
                     self._copies(target, each, start, end),
                 )
                 kept = (record for record in found if start <= record.offset < end)
@@ -233,7 +233,9 @@ class ClusterEnds:
                 start, end = stretches[each]
                 found = (
                     record
-                    for content, header in read_batches(source, each, start, end, read_committed=self._reads_committed)
+                    for content, header in read_batches(
+                        source, each, start, end, read_committed=self.chosen.reads_committed
+                    )
                     if header.record_count and header.producer_id not in copied_back
                     for record in batch.records(content)
                     if start <= record.offset < end
@@ -286,7 +288,7 @@ class ClusterEnds:
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         # What was copied from the target, the target has.
-        return self._holding(stretches, read_committed=self._reads_committed, but_for=self._copied_back())
+        return self._holding(stretches, read_committed=self.chosen.reads_committed, but_for=self._copied_back())
 
     def written_by_others(
         self, stretches: Mapping[TopicPartition, tuple[int, int]]
@@ -531,10 +533,6 @@ class ClusterEnds:
         """See `FlowEnds`."""
         self._record(no_failover_record(run))
 
-    @property
-    def _reads_committed(self) -> bool:
-        return self.chosen.isolation_level == "read_committed"
-
     def _copies(
         self, target: Channel, partition: TopicPartition, start: int, end: int
     ) -> Iterator[tuple[memoryview, Header]]:
@@ -545,7 +543,7 @@ class ClusterEnds:
             return
         start, end = max(start, starts[copy]), min(end, ends[copy])
         if start < end:
-            yield from read_batches(target, copy, start, end, read_committed=self._reads_committed)
+            yield from read_batches(target, copy, start, end, read_committed=self.chosen.reads_committed)
 
     def _known(self) -> Known:
         state = self._state()

@@ -26,7 +26,6 @@ from mirror.kafka.log import read_records
 from mirror.kafka.problems import KafkaProblem
 from mirror.model.copy_map import CopyMap
 from mirror.model.flow_state import FlowState
-from mirror.model.gap import OF_A_FORMER_LOG
 from mirror.model.ledger import digest, encode_content
 from mirror.model.partition import TopicPartition
 from mirror.model.progress import Watch, nobody
@@ -177,7 +176,7 @@ def _sources(settings: FlowSettings) -> Iterator[Channel]:
 
 
 def _view(settings: FlowSettings) -> View:
-    return View.STABLE if settings.isolation_level == "read_committed" else View.VISIBLE
+    return View.STABLE if settings.reads_committed else View.VISIBLE
 
 
 def _goals(
@@ -303,7 +302,7 @@ def _judge_one(
     limits: ReadLimits,
 ) -> TriedPartition:
     origins = copies.origins(seen.offset for seen in handed.records) if copies else {}
-    own = [gap for gap in state.gaps.values() if gap.source == plan.source and gap.kind not in OF_A_FORMER_LOG]
+    own = state.gaps_of(plan.source)
     gaps = [(gap.start, gap.end) for gap in own]
     window = SourceWindow(0, 0, (), is_compacted)
     if plan.is_tried:
@@ -333,7 +332,7 @@ def _window(
         start, end = first - _MARGIN, last + 1 + _MARGIN
     start = max(start, channel.offsets([source], EARLIEST)[source])
     end = min(end, channel.offsets([source], LATEST, _view(settings))[source])
-    committed = settings.isolation_level == "read_committed"
+    committed = settings.reads_committed
     transform = None if returns(source, settings) else settings.transform_of(source.topic)
     seen: list[Seen] = []
     size = 0

@@ -352,7 +352,7 @@ def plan_pairs(
                     partition,
                     begin.upstream,
                     min(offset_map.upstream_next, ends[partition]),
-                    read_committed=settings.isolation_level == "read_committed",
+                    read_committed=settings.reads_committed,
                     transform=settings.transform_of(partition.topic),
                     with_keys=partition in compacted.sides,
                     reserved_key=RESERVED_KEY if offset_map.same_offsets else None,
