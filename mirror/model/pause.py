@@ -96,6 +96,14 @@ class PauseWish:
         ends = self.log_ends.get(partition.topic, ())
         return ends[partition.partition] if partition.partition < len(ends) else 0
 
+    def continuing(self, cut: PauseWish) -> PauseWish:
+        """Return it, a cut that is made again, as one since ``cut``, which is in force.
+
+        What has been written since that one counts, also if it is not on record where logs ended then: where they end
+        by now says nothing of it.
+        """
+        return replace(self, at_ms=cut.at_ms, log_ends=cut.log_ends, log_ids=cut.log_ids)
+
     def speaks_of(self, topic: str) -> bool:
         """Whether it is about a topic of the source."""
         return self.topics is None or re.fullmatch(self.topics, topic) is not None

@@ -346,7 +346,7 @@ class _Waiting:
 
     def put_on_record(self) -> None:
         """Append the wish to the state topic, which is created if the flow has never run."""
-        alias, topic = self._flow.flow.target, state_topic(self._flow.flow.source)
+        alias, topic, made_at_ms = self._flow.flow.target, state_topic(self._flow.flow.source), self._wish.at_ms
         wishes = [self._wish]
         if _ends_cut(self._wish) and self.is_cut():
             wishes.insert(0, _wish(None, self._wish.by, is_pause=False, is_cut=True))
@@ -357,17 +357,17 @@ class _Waiting:
             if self._wish.is_cut and self._wish.is_pause:
                 wishes = [self._wish] = [self._with_log_ends(target)]
         with closing(LogWriter(self._flow.target_producer, alias=alias)) as writer:
-            content = stamped(map(pause_record, wishes), None, self._wish.at_ms)
+            content = stamped(map(pause_record, wishes), None, made_at_ms)
             self._offset = writer.append(topic, 0, content) + len(wishes) - 1
 
     def _with_log_ends(self, target: Cluster) -> PauseWish:
-        """Return the wish to cut the flow with where the target's logs end; those of a cut that is in force are kept.
+        """Return the wish to cut the flow with where the target's logs end; a cut that is in force goes on.
 
         What is written behind them since is found by offsets: its times may be from before the cut.
         """
         cut = self._log.observe().pauses.cut
-        if cut is not None and cut.log_ends is not None:
-            return replace(self._wish, log_ends=cut.log_ends, log_ids=cut.log_ids)
+        if cut is not None:
+            return self._wish.continuing(cut)
         settings = self._settings.clusters[self._flow.flow.target]
         found = log_ends(target, settings, self._flow.policy)
         return self._wish if found is None else replace(self._wish, log_ends=found.ends, log_ids=found.ids)

@@ -73,6 +73,13 @@ def test_a_cut_of_an_earlier_version_tells_no_log_ends() -> None:
     assert cut(1).log_end(ORDERS) is None
 
 
+@pytest.mark.parametrize("ends", [None, {"orders": [3]}])
+def test_a_cut_that_is_made_again_is_one_since_the_first(ends: dict[str, list[int]] | None) -> None:
+    """Where nothing was on record the ends of the second counted: what was written between the two was passed by."""
+    again = replace(cut(2), log_ends={"orders": [5]}).continuing(replace(cut(1), log_ends=ends))
+    assert (again.wish, again.at_ms, again.log_ends) == ("cut 2", 1, ends)
+
+
 @given(WISHES, WISHES, st.sampled_from(["orders", "bills", "else"]))
 def test_a_cut_stops_everything_and_its_end_leaves_the_pauses_by_hand_as_they_were(
     before: list[PauseWish], meanwhile: list[PauseWish], topic: str
