@@ -72,7 +72,7 @@ class Copies(Protocol):
 
 
 class RecordTail(Protocol):
-    """Who follows a topic; :class:`mirror.kafka.log.LogTail` is one.
+    """Who follows a topic; :class:`mirror.kafka.log_tail.LogTail` is one.
 
     Attributes
     ----------

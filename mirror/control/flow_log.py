@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import LeaderUnknown
 from mirror.model.checkpoint import CopyId
 from mirror.model.flow_state import FlowState

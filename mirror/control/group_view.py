@@ -27,7 +27,7 @@ from mirror.control.unknown_positions import GroupPositions, unknown_positions
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupListing, GroupPosition
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import ClusterError, RequestFailed
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.group_pattern import no_group

@@ -26,7 +26,8 @@ from mirror.copier.truncated import truncated_at
 from mirror.copier.work import FlowWork, GapPolicy, Handover, PartitionWork
 from mirror.kafka.batch import LARGEST_SEQUENCE, CorruptBatch, Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
-from mirror.kafka.log import LogTail, LogWriter, read_batches
+from mirror.kafka.log import LogWriter, read_batches
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import KafkaProblem
 from mirror.kafka.topic_ids import differ
 from mirror.model import connect_offsets

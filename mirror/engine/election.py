@@ -14,7 +14,8 @@ import psutil
 
 from mirror.clock import steady_seconds
 from mirror.control.tick import now_ms
-from mirror.kafka.log import LogTail, LogWriter
+from mirror.kafka.log import LogWriter
+from mirror.kafka.log_tail import LogTail
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim, Silence, differing

@@ -49,7 +49,8 @@ from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.ticking import Ticking, Timed
 from mirror.engine.written_over import write_again
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.log import LogTail, LogWriter
+from mirror.kafka.log import LogWriter
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition

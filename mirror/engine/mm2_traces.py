@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from mirror.model import connect_offsets
 from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Mm2Trace, Pair, SyncTrail

@@ -14,7 +14,7 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import LATEST, Channel
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import KafkaProblem, LeaderUnknown
 from mirror.model import connect_offsets
 from mirror.model.mm2_trace import Pair

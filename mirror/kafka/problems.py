@@ -6,6 +6,7 @@
             LeaderUnknown           a partition that nobody leads
                 LeaderAway          a partition whose leader is not reached
             BrokerRefused           an error code; rights that are lacking are ``is_denied``
+                LogTruncated        a log that is not the one any more that was read (`mirror.kafka.log`)
             FetchFailed             an error code for a whole fetch (`mirror.kafka.wire`)
         ClusterError                a request of :class:`~mirror.kafka.cluster.Cluster` as a whole
             ClusterUnreachable      also a ConnectionFailed

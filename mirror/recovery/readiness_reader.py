@@ -26,7 +26,7 @@ from mirror.kafka.brokers import LIST_TRANSACTIONS, broker_configs, offered, tra
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import Topic
 from mirror.kafka.jaas import BadJaas, parse_login
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import ClusterError, KafkaProblem
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.acl import Resource

@@ -43,7 +43,8 @@ from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition
-from mirror.kafka.log import LogTail, Record, read_records
+from mirror.kafka.log import Record, read_records
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.flow import Flow
 from mirror.model.flow_state import DeadChunks, FlowState

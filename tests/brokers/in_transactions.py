@@ -21,7 +21,8 @@ from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskRes
 from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.kafka.log import LogTail, Record, read_records
+from mirror.kafka.log import Record, read_records
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model import connect_offsets
 from mirror.model.flow_state import FlowState

@@ -11,7 +11,7 @@ import confluent_kafka
 from mirror.client import GroupPosition
 from mirror.kafka.channel import EARLIEST
 from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until

@@ -22,7 +22,8 @@ from mirror.control.tick import now_ms
 from mirror.control.topics import TopicsTick
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
-from mirror.kafka.log import LogTail, LogWriter
+from mirror.kafka.log import LogWriter
+from mirror.kafka.log_tail import LogTail
 from mirror.lab import faults
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.offset_map import Run

@@ -20,7 +20,8 @@ from mirror.copier.work import Handover
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, NewTopic
-from mirror.kafka.log import LogReader, LogTail
+from mirror.kafka.log import LogReader
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.versions import Versions
 from mirror.lab import clusters, processes
 from mirror.model import connect_offsets

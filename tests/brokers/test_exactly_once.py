@@ -24,7 +24,8 @@ from mirror.kafka import coordinator
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.log import LogTail, read_batches
+from mirror.kafka.log import read_batches
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.lab import clusters, processes
 from mirror.model.offset_sync import OffsetSync

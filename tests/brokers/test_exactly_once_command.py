@@ -16,7 +16,7 @@ from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import BrokerRefused, LeaderUnknown
 from mirror.lab import faults, processes
 from mirror.model.flow_state import FlowState

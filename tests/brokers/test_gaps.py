@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import confluent_kafka
@@ -14,10 +15,13 @@ from confluent_kafka.admin import NewTopic as AssignedTopic
 
 from mirror.config.settings import ClusterSettings
 from mirror.copier.work import Handover, PartitionResult
+from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.log import LogTail, LogWriter
+from mirror.kafka.log import LogWriter
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.metadata import Metadata
+from mirror.kafka.problems import ConnectionFailed
 from mirror.lab import clusters
 from mirror.model.connect_offsets import read_source_positions
 from mirror.model.gap import Acknowledgement, Gap, GapKind
@@ -27,6 +31,7 @@ from mirror.waiting import wait_until
 from tests.brokers.copying import (
     Copying,
     NewCopying,
+    Unique,
     assert_copied,
     can_tell,
     delete_before,
@@ -492,6 +497,50 @@ def test_what_an_unclean_election_replaced_is_known_however_long_the_log_has_gro
     acknowledge(strict, gap_of(strict))
     strict.until_caught_up()
     assert values(strict, source) == [*range(150), *range(1000, 1120)]
+
+
+@pytest.mark.soak
+def test_who_follows_a_topic_is_told_what_an_unclean_election_replaced_however_long_it_has_grown_since(
+    north: clusters.LabCluster, unique: Unique
+) -> None:
+    """As of a state topic: what the other leader lacks was taken for there, and what it has instead passed by."""
+    client = {"bootstrap.servers": north.bootstrap_servers}
+    topic = TopicPartition(unique("state"), 0)
+    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1", "cleanup.policy": "compact"}
+    admin = AdminClient(client)
+    created = admin.create_topics([AssignedTopic(topic.topic, 1, replica_assignment=[[2, 3]], config=config)])
+    created[topic.topic].result(20)
+    _, second, third = north.brokers
+
+    def until_led(node: int, in_sync: int) -> None:
+        wait_until(lambda: led_by(client, topic, node, in_sync), "the leader", timeout_seconds=60)
+
+    with closing(LogTail(client, topic.topic)) as tail:
+
+        def polled() -> list[Record] | None:
+            try:
+                return tail.poll()
+            except ConnectionFailed:
+                return None
+
+        until_led(2, 2)
+        write(client, topic, range(10), acks="all")
+        assert len(tail.poll()) == 10
+        third.kill()
+        until_led(2, 1)
+        write(client, topic, range(10, 15), acks="all")
+        assert (len(tail.poll()), tail.loss) == (5, None)
+        second.kill()
+        third.start()
+        until_led(3, 1)
+        write(client, topic, range(1000, 1020), acks="all")
+        known = wait_until(polled, "the other leader to be asked", timeout_seconds=60)
+        found = [int((each.value or b"").removeprefix(b"value ")) for each in known or ()]
+        assert found == [*range(10), *range(1000, 1020)]
+        assert "was truncated at offset 10 at the latest" in str(tail.loss)
+        tail.loss = None
+        write(client, topic, range(1020, 1023), acks="all")
+        assert (len(tail.poll()), tail.loss) == (3, None)
 
 
 @pytest.mark.soak

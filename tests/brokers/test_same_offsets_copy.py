@@ -16,7 +16,7 @@ from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Record, encode
 from mirror.kafka.channel import EARLIEST
 from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from mirror.model.gap import GapKind
 from mirror.model.offset_map import Run
 from mirror.model.offset_sync import OffsetSync

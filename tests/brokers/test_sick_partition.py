@@ -24,7 +24,8 @@ from mirror.kafka import coordinator
 from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.log import LogTail, Record, read_records
+from mirror.kafka.log import Record, read_records
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.partition_state import unable_to_append
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.lab import clusters, processes

@@ -21,7 +21,8 @@ from mirror.control.tick import now_ms
 from mirror.kafka import log
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.log import LogTail, LogWriter, read_records
+from mirror.kafka.log import LogWriter, read_records
+from mirror.kafka.log_tail import LogTail
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.lab.processes import ManagedProcess

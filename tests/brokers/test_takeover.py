@@ -18,7 +18,7 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from mirror.lab import clusters, mm2, ports, processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model import connect_offsets

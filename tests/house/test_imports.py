@@ -299,7 +299,7 @@ def test_an_import_against_the_direction_is_seen(layer: str, code: str) -> None:
     [
         ("kafka", "from kafka.protocol import types\nfrom mirror.model.flow import Flow"),
         ("kafka", "import kafkaesque"),
-        ("lab", "import confluent_kafka\nfrom mirror.kafka.log import LogTail"),
+        ("lab", "import confluent_kafka\nfrom mirror.kafka.log_tail import LogTail"),
         ("drill", "from mirror import recovery\nfrom mirror.lab import clusters"),
     ],
 )

@@ -7,7 +7,7 @@ import itertools
 import confluent_kafka
 import pytest
 
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from tests.interop.world import OLD, World
 
 _TIME = 1_700_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from mirror.model import connect_offsets
 from mirror.model.heartbeat import Heartbeat
 from mirror.model.partition import TopicPartition

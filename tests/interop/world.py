@@ -19,7 +19,7 @@ import confluent_kafka
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
-from mirror.kafka.log import LogTail
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import BrokerRefused, LeaderUnknown
 from mirror.lab import mm2, processes
 from mirror.lab.processes import ManagedProcess

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from mirror.kafka import channel, log
+from mirror.kafka import channel, log_tail
 from mirror.kafka.channel import EARLIEST
-from mirror.kafka.log import LogTail
+from mirror.kafka.log import LogTruncated
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import ConnectionFailed
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition
 
 KEPT_SECONDS = 86_400.0
@@ -29,6 +31,7 @@ class Topic:
         self.start, self.end = 0, 3
         self.id = "id"
         self.is_away = False
+        self.truncated_at: int | None = None
         self.kept_ms: str | None = str(int(1000 * KEPT_SECONDS))
 
     def refresh(self, _: object) -> None:
@@ -47,8 +50,12 @@ class Reader:
 
     def __init__(self, channel: Topic, address: TopicPartition, position: int) -> None:
         self.channel, self.address, self.position = channel, address, position
+        self.read_up_to = EpochEnd(NOT_KNOWN, position)
 
     def read_to(self, end: int, **_: object) -> Iterator[tuple[list[int], None]]:
+        at, self.channel.truncated_at = self.channel.truncated_at, None
+        if at is not None:
+            raise LogTruncated("west", self.address, EpochEnd(3, self.position), EpochEnd(3, at))
         found, self.position = list(range(self.position, end)), end
         yield found, None
 
@@ -57,15 +64,15 @@ class Reader:
 def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     topic = Topic()
     monkeypatch.setattr(channel, "Channel", lambda *_: topic)
-    monkeypatch.setattr(log, "LogReader", Reader)
-    monkeypatch.setattr(log, "steady_seconds", lambda: topic.now)
-    monkeypatch.setattr(log, "batch", SimpleNamespace(records=lambda found: found))
+    monkeypatch.setattr(log_tail, "LogReader", Reader)
+    monkeypatch.setattr(log_tail, "steady_seconds", lambda: topic.now)
+    monkeypatch.setattr(log_tail, "batch", SimpleNamespace(records=lambda found: found))
 
     def settings(_: object, names: Any, keys: Any) -> dict[str, dict[str, str]]:
         assert keys == ["delete.retention.ms"]
         return {name: {"delete.retention.ms": topic.kept_ms} for name in names if topic.kept_ms is not None}
 
-    monkeypatch.setattr(log, "topic_settings", settings)
+    monkeypatch.setattr(log_tail, "topic_settings", settings)
     return topic
 
 
@@ -100,7 +107,9 @@ def test_all_is_read_again_once_a_deletion_may_have_been_cleaned_away_unseen(
 
 
 @pytest.mark.parametrize(
-    "lost", [{"id": "another"}, {"start": 4, "end": 6}, {"end": 2}], ids=["created anew", "no beginning", "no end"]
+    "lost",
+    [{"id": "another"}, {"start": 4, "end": 6}, {"end": 2}, {"end": 9, "truncated_at": 2}],
+    ids=["created anew", "no beginning", "no end", "another end, and more"],
 )
 def test_what_is_known_of_a_topic_that_was_lost_meanwhile_is_not_forgotten(topic: Topic, lost: dict[str, Any]) -> None:
     """It is to be written again."""
@@ -108,6 +117,6 @@ def test_what_is_known_of_a_topic_that_was_lost_meanwhile_is_not_forgotten(topic
     tail.poll()
     vars(topic).update(lost)
     topic.now = math.inf
-    tail.poll()
+    assert tail.poll() == list(range(topic.start, topic.end))
     assert tail.loss is not None
     assert not tail.has_begun_anew

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mirror.kafka import channel
-from mirror.kafka.log import LogTail, LogWriter
+from mirror.kafka.log import LogWriter
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import ConnectionFailed
 from mirror.waiting import wait_until
 
