@@ -284,7 +284,7 @@ def _commit(group: str, positions: Mapping[TopicPartition, GroupPosition]) -> An
                     committed.OffsetCommitRequestPartition(
                         partition_index=index,
                         committed_offset=positions[TopicPartition(topic, index)].position,
-                        committed_leader_epoch=-1,
+                        committed_leader_epoch=positions[TopicPartition(topic, index)].leader_epoch,
                         committed_metadata=positions[TopicPartition(topic, index)].metadata,
                     )
                     for index in indexes

@@ -313,17 +313,18 @@ _Number = Annotated[int, msgspec.Meta(ge=0)]
 
 @dataclass(frozen=True, slots=True)
 class _KeptPosition:
-    """A position in the file."""
+    """A position in the file; earlier versions have kept no leader epoch."""
 
     position: _Number
     metadata: str
+    leader_epoch: int = -1
 
     @classmethod
     def of(cls, found: GroupPosition) -> _KeptPosition:
-        return cls(found.position, found.metadata)
+        return cls(found.position, found.metadata, found.leader_epoch)
 
     def read(self) -> GroupPosition:
-        return GroupPosition(self.position, self.metadata)
+        return GroupPosition(self.position, self.metadata, self.leader_epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,8 @@ def test_groups_are_moved_as_planned_and_put_back_exactly(
     engine = processes.start(tmp_path, "engine", argv, owner_pid=os.getpid())
     wait_until(copied, "the copy", timeout_seconds=120, until=lambda end: end == 100)
     assert engine.terminate(60)
-    west.write_group_positions(behind, {copy: GroupPosition(5, "text of before")})
+    # As its last reader has committed it, with the leader epoch of what it has read.
+    west.write_group_positions(behind, {copy: GroupPosition(5, "text of before", 0)})
     member = confluent_kafka.Consumer(
         {"bootstrap.servers": address(east_west, "west"), "group.id": used, "auto.offset.reset": "earliest"}
     )
@@ -65,6 +66,11 @@ def test_groups_are_moved_as_planned_and_put_back_exactly(
 
     def positions() -> dict[str, GroupPosition | None]:
         return {group: positions_of(west, group).get(copy) for group in (behind, fresh)}
+
+    def epoch() -> int:
+        position = positions()[behind]
+        assert position is not None
+        return position.leader_epoch
 
     before = {behind: GroupPosition(5, "text of before"), fresh: None}
     moved = {behind: GroupPosition(40, f"read by {behind}"), fresh: GroupPosition(70, f"read by {fresh}")}
@@ -81,7 +87,7 @@ def test_groups_are_moved_as_planned_and_put_back_exactly(
             assert groups(*wrong)[0] == 2
             assert positions() == before
         code, told = groups("--apply", "--yes", "--json", "--snapshot", str(saved))
-        assert (code, told["snapshot"], positions()) == (1, str(saved), moved)
+        assert (code, told["snapshot"], positions(), epoch()) == (1, str(saved), moved, -1)
     finally:
         member.close()
     assert groups("--restore", str(saved), "--dry-run", "--json")[1]["verdict"] == "UNKNOWN"
@@ -101,7 +107,7 @@ def test_groups_are_moved_as_planned_and_put_back_exactly(
     assert positions() == {behind: GroupPosition(45), fresh: None}
     west.write_group_positions(behind, {copy: moved[behind]})
     assert groups("--restore", str(saved), "--yes", "--json")[0] == 0
-    assert positions() == before
+    assert (positions(), epoch()) == (before, 0)
     assert groups("--restore", str(saved), "--yes", "--json")[0] == 0
 
     # How they are put back is told in one line, however narrow the terminal: it is there to be copied.

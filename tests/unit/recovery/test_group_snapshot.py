@@ -27,7 +27,7 @@ from mirror.recovery.group_snapshot import (
 )
 
 COPY = TopicPartition("A.orders", 3)
-SAVED = SavedPosition("billing", COPY, "id", GroupPosition(5, "text"), GroupPosition(40, "read"))
+SAVED = SavedPosition("billing", COPY, "id", GroupPosition(5, "text", 3), GroupPosition(40, "read"))
 IDLE = GroupDescription("Empty", 0)
 
 
@@ -92,6 +92,9 @@ def test_a_snapshot_is_read_as_it_was_written_and_never_written_over(tmp_path: P
     snapshot = GroupSnapshot(Flow("A", "B"), "west", (SAVED, replace(SAVED, group="audit", before=None)))
     snapshot.save(path)
     assert GroupSnapshot.load(path) == snapshot
+    before = GroupSnapshot.load(path).positions[0].before
+    assert before is not None
+    assert before.leader_epoch == 3, "as its reader has committed it; without one it would count as set by hand"
     with pytest.raises(ConfigError, match="cannot be saved here"):
         GroupSnapshot(Flow("A", "B"), "west", ()).save(path)
     assert GroupSnapshot.load(path) == snapshot
