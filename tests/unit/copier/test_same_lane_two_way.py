@@ -264,6 +264,7 @@ def gaps_of(lane: SameOffsetsLane) -> list[tuple[int, int]]:
 
 
 HEADLESS = Position(150, 0, 150, True, 0, "copy", "id", same_offsets=True)
+UP_TO_130 = Position(130, 130, 0, True, 0, "copy", "id", same_offsets=True)
 
 
 @pytest.mark.parametrize(
@@ -275,9 +276,13 @@ HEADLESS = Position(150, 0, 150, True, 0, "copy", "id", same_offsets=True)
         (HEADLESS, 160, [(100, 160)]),
         (replace(HEADLESS, topic_id="former"), 150, [(100, 150)]),
         (Position(90, 90, 0, True, 0, "copy", "id", same_offsets=True), 150, [(100, 150)]),
+        # Retention has removed what the flow back had copied, before this flow had passed it.
+        (UP_TO_130, 120, []),
+        (UP_TO_130, 150, [(130, 150)]),
+        (replace(UP_TO_130, topic_id="former"), 120, [(100, 120)]),
     ],
 )
-def test_the_padding_of_the_flow_back_is_no_gap_when_it_is_removed(
+def test_what_the_flow_back_has_written_is_no_gap_when_it_is_removed(
     back: Position, starts_at: int, gaps: list[tuple[int, int]]
 ) -> None:
     lane = followed_by(back, 100)
