@@ -405,7 +405,7 @@ def test_java_mirrormaker_creates_the_same_acls_but_for_those_on_every_topic(
     theirs |= {acl("ALLOW READ", "east.*", "eve"), acl("DENY ALL", "east.*", "mallory")}
     java = mm2.start(tmp_path, write(tmp_path / "mm2.properties", *bootstraps, more), owner_pid=os.getpid())
     try:
-        wait_until(lambda: acls_of(stage.target), "MirrorMaker's ACLs", timeout_seconds=120, until=theirs.__eq__)
+        wait_until(lambda: acls_of(stage.target), "MirrorMaker's ACLs", timeout_seconds=300, until=theirs.__eq__)
     finally:
         java.terminate(60)
 
