@@ -88,15 +88,24 @@ def compare(logs: DataFrame, pairs: Sequence[PartitionPair], outcomes: Iterable[
 
 
 def _cut_sides(pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], LogOutcome]) -> frozenset[Difference]:
-    """Return what cannot be known of a pair: which records a side lacks that was not read to its end."""
+    """Return what cannot be known of a pair: which records a side lacks that was not read to its end.
+
+    Nor which records a compacted side lacks then: what explains that its cleaner has removed them may not have been
+    read on either side. What lacks and what is extra at its place look like one that was altered.
+    """
     lacking = (pair.source, Difference.EXTRA), (pair.target, Difference.MISSING)
-    return frozenset(what for side, what in lacking if _unread(side, read) is not None)
+    cut = frozenset(what for side, what in lacking if _unread(side, read) is not None)
+    if not cut or pair.compaction is None:
+        return cut
+    cleaned = (pair.compaction.source, Difference.EXTRA), (pair.compaction.target, Difference.MISSING)
+    return cut | {what for is_cleaned, what in cleaned if is_cleaned} | {Difference.ALTERED}
 
 
 def _provable(differences: DataFrame, cut: Sequence[frozenset[Difference]]) -> DataFrame:
     """Leave out what only seems to be missing or extra: its counterpart may lie in what was not read of a side."""
     of_nobody = (F.col("kind") == "record") & _is_extra()
-    for what, holds in ((Difference.EXTRA, of_nobody), (Difference.MISSING, _is_missing())):
+    unknowable = (Difference.EXTRA, of_nobody), (Difference.MISSING, _is_missing()), (Difference.ALTERED, _is_altered())
+    for what, holds in unknowable:
         if concerned := [number for number, unknown in enumerate(cut) if what in unknown]:
             differences = differences.where(~(holds & F.col("pair").isin(concerned)))
     return differences
@@ -322,6 +331,11 @@ def _is_extra() -> Column:
     return ((F.col("kind") == "record") & ~F.col("is_pair") & has_down & ~has_up) | (F.col("kind") == "foreign_extra")
 
 
+def _is_altered() -> Column:
+    has_up, has_down = F.col("upstream").isNotNull(), F.col("downstream").isNotNull()
+    return (F.col("kind") == "record") & ~F.col("is_pair") & has_up & has_down
+
+
 def _one_sided(differences: DataFrame) -> DataFrame:
     """Return a row per record that only one side has: the pair, what it is, its offset on that side."""
     what = F.when(_is_missing(), Difference.MISSING.value).when(_is_extra(), Difference.EXTRA.value)
@@ -331,13 +345,11 @@ def _one_sided(differences: DataFrame) -> DataFrame:
 
 def _summary(differences: DataFrame) -> DataFrame:
     """Return the differences counted per pair, with the first of them in the order of the source."""
-    has_up, has_down = F.col("upstream").isNotNull(), F.col("downstream").isNotNull()
-    is_single = (F.col("kind") == "record") & ~F.col("is_pair")
     is_foreign_extra = F.col("kind") == "foreign_extra"
     what = {
         Difference.MISSING: _is_missing(),
         Difference.EXTRA: _is_extra(),
-        Difference.ALTERED: is_single & has_up & has_down,
+        Difference.ALTERED: _is_altered(),
         Difference.REORDERED: F.col("is_reordered"),
         Difference.MISPLACED: F.col("is_misplaced"),
     }
