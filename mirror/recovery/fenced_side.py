@@ -281,8 +281,6 @@ def look_at_fenced_side(
         for each in status.partitions
         if not chosen.policy.is_heartbeats_topic(each.topic)
     }
-    if not copied:
-        return side
     try:
         client = settings.clusters[flow.source].client
         with closing(Channel(flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:

@@ -208,6 +208,15 @@ def test_topics_that_were_created_on_the_old_side_since_are_looked_at_by_the_tim
     assert (found.partition, found.start, found.end) == (late, 5, 6)
 
 
+def test_where_nothing_was_copied_yet_what_was_created_on_the_old_side_since_is_looked_at_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = looked_at(monkeypatch, {"late": 1})
+    look_at_fenced_side(EAST_ALONE, CHOSEN, replace(STATUS, partitions=()), {})
+    late = TopicPartition("late", 0)
+    assert looked == [({late: 0}, frozenset({late}))]
+
+
 EAST_ALONE = cast(MirrorSettings, SimpleNamespace(clusters={"east": SimpleNamespace(client={})}))
 (CHOSEN,) = flows_of("east->west")
 
