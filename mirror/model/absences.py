@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from mirror.model.flow_state import FlowState
-from mirror.model.gap import Gap, GapKind
+from mirror.model.gap import GapKind
 from mirror.model.partition import TopicPartition
 
 
@@ -50,21 +49,11 @@ def absences(state: FlowState, source: TopicPartition) -> tuple[Absence, ...]:
 
     Other gaps are of records that the source has no more, or that were copied again. A record parked twice is one.
     """
-    # In the order of the log: clocks step back.
-    own = [gap for gap in state.gaps.values() if gap.source == source]
     found: dict[tuple[int, int], Absence] = {}
-    for place, gap in enumerate(own):
+    for gap in state.gaps_of(source):
         kind = _KINDS.get(gap.kind)
-        if kind is None or _is_void(gap, own[place + 1 :]):
+        if kind is None:
             continue
         known = gap.key in state.acknowledgements
         found[gap.start, gap.end] = Absence(kind, gap.start, gap.end, gap.reason, known)
     return tuple(found[place] for place in sorted(found))
-
-
-def _is_void(gap: Gap, later: Iterable[Gap]) -> bool:
-    """Whether the source has had another record at that offset since."""
-    return any(
-        other.kind is GapKind.RECREATED or (other.kind is GapKind.TRUNCATED and other.start <= gap.start)
-        for other in later
-    )

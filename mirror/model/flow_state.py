@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from mirror.model.acl import Acl, QuotaKey
 from mirror.model.checkpoint import CheckpointedCopy, CopyId
 from mirror.model.failover import FailoverEntry
-from mirror.model.gap import OF_A_FORMER_LOG, Acknowledgement, Gap, GapKey, GapKind
+from mirror.model.gap import Acknowledgement, Gap, GapKey, GapKind
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.leadership import Claim, newest
 from mirror.model.mm2_trace import Pair
@@ -484,7 +484,9 @@ class FlowState:
 
     def gaps_of(self, source: TopicPartition) -> list[Gap]:
         """Return the gaps of a source partition's log as it is now; offsets of a former log have other records."""
-        return [each for each in self.gaps.values() if each.source == source and each.kind not in OF_A_FORMER_LOG]
+        # In the order of the log: clocks step back.
+        own = [each for each in self.gaps.values() if each.source == source]
+        return [each for place, each in enumerate(own) if not any(map(each.is_void_by, own[place:]))]
 
     @property
     def barriers(self) -> dict[TopicPartition, Gap]:

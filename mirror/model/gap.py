@@ -96,6 +96,11 @@ class Gap:
         """Return how many offsets it spans: no fewer than the records missing."""
         return self.end - self.start
 
+    def is_void_by(self, later: Gap) -> bool:
+        """Whether the source has another log at its offsets since ``later`` was found, of the same partition."""
+        is_cut = later.kind is GapKind.TRUNCATED and later.start <= self.start
+        return later.kind is GapKind.RECREATED or is_cut
+
     @property
     def where(self) -> str:
         """Return its partition and offsets for people, the last one included."""

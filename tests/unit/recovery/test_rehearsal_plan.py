@@ -187,7 +187,8 @@ def test_what_is_not_copied_yet_is_read_again_and_what_was_lost_is_missed(world:
     other = Gap(BILLS, 0, 50, "retention", 1, GapKind.RETENTION)
     # Of the log that was there before it was cut: those offsets have other records by now.
     former = Gap(ORDERS, 80, 84, "truncated", 1, GapKind.TRUNCATED)
-    world.flow += [gap.record(), other.record(), former.record()]
+    before_it = Gap(ORDERS, 90, 94, "poison", 3)
+    world.flow += [each.record() for each in (before_it, former, gap, other)]
     world.group("billing", ORDERS, (110, Exact(1100)), before=110, after=115)
     assert world.one().forecast == Forecast(0, 15)
     Admin.positions, Admin.listed, world.view = [], [], []
