@@ -49,6 +49,8 @@ def force_names(directory: Path) -> None:
 def _unfinished(path: Path, text: str) -> Path:
     """Write the text beside the file that it is for; return where."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    # What a process of the same number has left that was killed may be another name of the very file.
+    unfinished.unlink(missing_ok=True)
     with unfinished.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
