@@ -10,6 +10,7 @@ from mirror.kafka.log import holds_record
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
+from mirror.model.stretches import between
 from mirror.recovery.cut_log_ends import ended_at_the_cut
 
 Stretches = Mapping[TopicPartition, tuple[int, int]]
@@ -70,13 +71,15 @@ def _holes_before(known: OffsetMap | None, end: int) -> list[tuple[int, int]]:
     """Return where a copy up to ``end`` has none of the flow's records; all of it where that is not understood.
 
     Also before the first of them: of an idle partition others may have written the first. Not what Java MirrorMaker
-    has copied before: no producer id tells that from theirs.
+    has copied, nor before the first that is known of that: no producer id tells it from theirs.
     """
     if known is None:
         return [(0, end)] if end else []
     first = known.runs.first
     before = (each for each in known.sparse_maps if first is None or each.downstream_start < first.downstream)
-    return list(known.runs.not_copied(max((each.downstream_end for each in before), default=0), end))
+    begin = max((each.downstream_end for each in before), default=0)
+    of_java = [(each.downstream_start, each.downstream_end) for each in known.sparse_maps]
+    return [part for hole in known.runs.not_copied(begin, end) for part in between(of_java, *hole)]
 
 
 def held(channel: Channel, holes: Holes, own: Collection[int]) -> Stretches:

@@ -271,6 +271,15 @@ def test_what_was_written_into_a_copy_that_had_nothing_is_found_before_the_first
     assert (ends.not_copied_back(), ends.untold_since_cut()) == ((written, {}) if since == 0 else ({}, written))
 
 
+@pytest.mark.parametrize("since", [pytest.param(0, id="later times"), pytest.param(-1, id="times of events")])
+def test_what_java_mirror_maker_has_copied_between_two_lives_of_the_engine_is_not_others(
+    since: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed = BegunBehindOthers([Run(0, 0, 4), Run(8, 9, 6)], SparseOffsetMap(4, 8, 4, 9, ()))
+    ends = failed_over(followed, since, tmp_path, monkeypatch, {COPY: 15})
+    assert (ends.not_copied_back(), ends.untold_since_cut()) == ({}, {})
+
+
 def failed_over(
     followed: OnRecord,
     since: int,
