@@ -168,7 +168,9 @@ class ClusterEnds:
             written = source.offsets(chosen, "written")
             for each, why in (starts.problems | visible.problems | written.problems).items():
                 raise ClusterError(source.alias, f"asking where {each} ends", why)
-            return Ends(source.cluster_id, starts, {each: max(end, written[each]) for each, end in visible.items()})
+            ids = {name: topic.topic_id for name, topic in topics.items() if self._selects(name)}
+            ends = {each: max(end, written[each]) for each, end in visible.items()}
+            return Ends(source.cluster_id, starts, ends, ids)
 
     def uncopied_of_deselected(self) -> Sequence[str]:
         """See `FlowEnds`."""

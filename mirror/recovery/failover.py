@@ -11,6 +11,7 @@ from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
 from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.topic_ids import differ
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -336,14 +337,20 @@ def _another_cluster(ends: FlowEnds, copied: Copied, found: Ends) -> str:
 def _not_what_was_copied(ends: FlowEnds, copied: Copied, found: Ends, anew: Collection[str]) -> str | None:
     """Return why the logs of the cluster that was copied do not tell what was not; None: they do."""
     source = ends.flow.source
-    short = [
-        f"{each} ends at {found.ends[each]}, and was copied up to {position.upstream}"
+    other = [
+        f"{each} {'is of a topic that was created anew' if is_other else f'ends at {found.ends[each]}'}, "
+        f"and was copied up to {position.upstream}"
         for each, position in copied.positions.items()
-        if each in found.ends and found.ends[each] < position.upstream and each.topic not in anew
+        if each in found.ends and each.topic not in anew
+        # Of what was never copied a topic that was created anew lacks nothing.
+        for is_other in [
+            position.upstream > position.origin and differ(position.topic_id, found.ids.get(each.topic, ""))
+        ]
+        if is_other or found.ends[each] < position.upstream
     ]
-    if not short:
+    if not other:
         return None
-    return f"what {source} had acknowledged is not known, since topics were created anew or truncated: {named(short)}"
+    return f"what {source} had acknowledged is not known, since topics were created anew or truncated: {named(other)}"
 
 
 def _stretches(found: Mapping[TopicPartition, tuple[int, int]]) -> tuple[Lacking, ...]:

@@ -97,11 +97,13 @@ class Ends:
     """Where the logs of the source begin and end, of every partition that the flow selects.
 
     An end is that of all that was acknowledged: of what the leader has written, also where readers do not see it yet.
+    ``ids`` are those of their topics, as far as the source tells.
     """
 
     cluster_id: str
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
+    ids: Mapping[str, str] = field(default_factory=dict)
 
 
 class FlowEnds(Protocol):

@@ -16,7 +16,9 @@ from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
 from mirror.evidence.run_directory import RunDirectory
+from mirror.kafka.old_topics import OldTopic
 from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.topic_ids import differ
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
@@ -342,9 +344,19 @@ def stranded_on(request: Request) -> tuple[ClusterEnds, Loss, tuple[str, ...]]:
         with suppress(KafkaProblem):
             anew = copied_anew(record, there, forward)
         record = alike(record, there)
-    loss = loss_of(forward, record, ask_source=True, anew=anew)
+    # What has another topic in its place is named beside: of all others it is known what is missing.
+    loss = loss_of(forward, record, ask_source=True, anew=anew | _of_other_topics(forward, record))
     uncounted = deselected_of(request.flow, record)
     return forward, loss, uncounted if loss.bound is not None else (*uncounted, *_not_comparable(forward, record, anew))
+
+
+def _of_other_topics(forward: FlowEnds, record: Copied) -> frozenset[str]:
+    """Return the topics of a source that are others now than were copied; none where it does not answer."""
+    topic_ids = {each.topic: position.topic_id for each, position in record.positions.items()}
+    now: Mapping[str, OldTopic] = {}
+    with suppress(KafkaProblem):
+        now = forward.topics(topic_ids.keys())
+    return frozenset(name for name, topic in now.items() if differ(topic_ids[name], topic.topic_id))
 
 
 def _not_comparable(forward: FlowEnds, record: Copied, anew: Collection[str]) -> tuple[str, ...]:

@@ -59,6 +59,21 @@ class Recreated(StandInEnds):
         return ANEW
 
 
+class CreatedAnew(StandInEnds):
+    """The topic is another one, and has grown past what was copied of the former one."""
+
+    def rewritten(self) -> Rewritten:
+        return ANEW
+
+    def ends(self) -> Ends:
+        return replace(super().ends(), ids={ORDERS.topic: "now"})
+
+    def copied(self) -> Copied:
+        found = super().copied()
+        positions = {each: replace(at, topic_id="before") for each, at in found.positions.items()}
+        return replace(found, positions=positions)
+
+
 @pytest.fixture
 def world() -> World:
     return World(at_work=set(), paused={THERE.flow})
@@ -81,6 +96,17 @@ def test_a_source_that_ends_before_what_was_copied_does_not_tell_what_is_missing
     assert loss_of(ends, ends.copied(), ask_source=True, anew={ORDERS.topic}).bound is None
 
 
+def test_a_topic_that_was_created_anew_does_not_tell_what_is_missing_however_long_it_is(world: World) -> None:
+    """None of it was copied: what lies behind the position on record was said to be all that is missing."""
+    world.written[EAST], world.copied[EAST] = 15, 10
+    ends = CreatedAnew(world, THERE.flow)
+    loss = loss_of(ends, ends.copied(), ask_source=True)
+    assert "orders-0 is of a topic that was created anew, and was copied up to 10" in str(loss.bound)
+    assert loss_of(ends, ends.copied(), ask_source=True, anew={ORDERS.topic}).bound is None
+    world.copied[EAST] = 0
+    assert loss_of(ends, ends.copied(), ask_source=True).bound is None, "nothing was copied of the former one either"
+
+
 def test_what_was_passed_by_is_missing_too(world: World) -> None:
     ends = WithGaps(world, THERE.flow)
     for ask_source in (True, False):
@@ -95,6 +121,7 @@ def test_what_was_passed_by_is_missing_too(world: World) -> None:
         pytest.param(Elsewhere, "UNKNOWN", "another cluster", id="another cluster"),
         pytest.param(WithoutTopics, "UNKNOWN", "east does not have any more: orders", id="without the topic"),
         pytest.param(Recreated, "UNKNOWN", "deleted and created anew", id="another topic"),
+        pytest.param(CreatedAnew, "UNKNOWN", '"reason": null', id="another topic, which keeps nobody from the rest"),
     ],
 )
 def test_stranded_passes_only_where_the_source_tells_that_nothing_is_missing(
