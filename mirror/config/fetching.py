@@ -8,6 +8,7 @@ from typing import Any
 
 from mirror.config.definition import BadValue
 from mirror.config.definitions import READER
+from mirror.config.errors import ErrorAbout, Mistakes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +44,21 @@ _KEYS = {
 }
 
 
-class BadFetchLimit(ValueError):
-    """A setting that cannot be used; ``name`` is the consumer's."""
-
-    def __init__(self, name: str, message: str) -> None:
-        """Keep the setting's name."""
-        super().__init__(message)
-        self.name = name
-
-
-def fetch_limits(consumer: Mapping[str, str]) -> FetchLimits:
+def fetch_limits(consumer: Mapping[str, str], error: ErrorAbout) -> FetchLimits:
     """Read the limits from a consumer's properties.
 
     Raises
     ------
-    BadFetchLimit
-        for a value that Java's consumer refuses.
+    ConfigError
+        for each value that Java's consumer refuses.
     """
+    mistakes = Mistakes()
     given: dict[str, Any] = {}
     for field, name in _KEYS.items():
         if name in consumer:
             try:
                 given[field] = READER[name].parse(consumer[name])
             except BadValue as problem:
-                raise BadFetchLimit(name, str(problem)) from problem
+                mistakes.note(error(name, str(problem)).mistakes)
+    mistakes.refuse()
     return FetchLimits(**given)

@@ -11,7 +11,7 @@ from mirror.config.connector_keys import CONNECTORS, Connector
 from mirror.config.definition import BadValue
 from mirror.config.definitions import CLIENT_KEYS
 from mirror.config.engine_keys import ENGINE
-from mirror.config.errors import ConfigError
+from mirror.config.errors import ConfigError, Mistakes
 from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connector
 from mirror.config.policies import replication_policy
 from mirror.config.properties import read
@@ -58,17 +58,19 @@ class MirrorClientSettings:
         Raises
         ------
         ConfigError
-            for a value that cannot be used, no ``bootstrap.servers``, or a placeholder that cannot be had.
+            for each value that cannot be used, no ``bootstrap.servers``, or a placeholder that cannot be had.
         """
         try:
             values = resolve_like_a_connector(properties)
         except ProviderProblem as problem:
             raise ConfigError(None, None, problem.key, problem.message) from problem
+        mistakes = Mistakes()
         for name, definition in _DEFINITIONS.items():
             try:
                 definition.value(values)
             except BadValue as problem:
-                raise ConfigError(None, None, name, str(problem)) from problem
+                mistakes.note((ConfigError(None, None, name, str(problem)),))
+        mistakes.refuse()
         admin, consumer = (_client(values, f"{kind}.") for kind in ("admin", "consumer"))
         if not admin.get("bootstrap.servers") or not consumer.get("bootstrap.servers"):
             raise ConfigError(None, None, "bootstrap.servers", "say where the cluster is: host:port, host:port")

@@ -15,6 +15,7 @@ from mirror.config.connector_keys import CONNECTOR_KEYS, Connector
 from mirror.config.definition import BadValue
 from mirror.config.definitions import CLIENT_KEYS, MIRROR_MAKER, RETENTION
 from mirror.config.engine_keys import ENGINE_OF_A_FLOW
+from mirror.config.errors import Mistakes
 from mirror.config.properties import PropertiesFile
 from mirror.config.providers import CONFIG_PROVIDERS, ProviderProblem, providers, replace_placeholders
 from mirror.model.flow import Flow
@@ -64,9 +65,11 @@ class MirrorMakerConfig:
             resolved = resolve_like_a_connector(raw)
         except ProviderProblem as problem:
             raise file.error(problem.key, problem.message) from problem
-        config = cls(file, resolved)
+        config, mistakes = cls(file, resolved), Mistakes()
         for name in MIRROR_MAKER:
-            config.top_level(name)
+            with mistakes.noted():
+                config.top_level(name)
+        mistakes.refuse()
         return config
 
     def top_level(self, name: str) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import javaproperties
 
-from mirror.config.errors import ConfigError
+from mirror.config.errors import ConfigError, Mistakes
 
 _BLANKS = " \t\f"
 _COMMENT_MARKS = ("#", "!")
@@ -58,9 +58,14 @@ def parse(text: str, path: Path | None = None) -> PropertiesFile:
     Raises
     ------
     ConfigError
-        for a malformed ``\uXXXX``, the one thing Java refuses.
+        for each malformed ``\uXXXX``, the one thing Java refuses.
     """
-    return PropertiesFile(path, tuple(_entries(text, path)))
+    mistakes, entries = Mistakes(), []
+    for line, logical in _logical_lines(text):
+        with mistakes.noted():
+            entries.append(_entry(line, logical, path))
+    mistakes.refuse()
+    return PropertiesFile(path, tuple(entries))
 
 
 def read(path: Path) -> PropertiesFile:
@@ -79,17 +84,15 @@ def read(path: Path) -> PropertiesFile:
     return parse(text, path)
 
 
-def _entries(text: str, path: Path | None) -> Iterator[Entry]:
-    for line, logical in _logical_lines(text):
-        match = _KEY_AND_VALUE.fullmatch(logical)
-        if match is None:  # the pattern matches every text
-            raise AssertionError(f"not a logical line: {logical!r}")
-        try:
-            yield Entry(javaproperties.unescape(match["key"]), javaproperties.unescape(match["value"]), line)
-        except javaproperties.InvalidUEscapeError as problem:
-            raise ConfigError(
-                path, line, None, f"malformed escape {problem.escape!r}; write \\u and four hexadecimal digits"
-            ) from problem
+def _entry(line: int, logical: str, path: Path | None) -> Entry:
+    match = _KEY_AND_VALUE.fullmatch(logical)
+    if match is None:  # the pattern matches every text
+        raise AssertionError(f"not a logical line: {logical!r}")
+    try:
+        return Entry(javaproperties.unescape(match["key"]), javaproperties.unescape(match["value"]), line)
+    except javaproperties.InvalidUEscapeError as problem:
+        message = f"malformed escape {problem.escape!r}; write \\u and four hexadecimal digits"
+        raise ConfigError(path, line, None, message) from problem
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

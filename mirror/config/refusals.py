@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import regex
 
 from mirror.config.connector_keys import CONNECTOR_KEYS, Connector
 from mirror.config.engine_keys import ENGINE, ENGINE_OF_A_FLOW
-from mirror.config.errors import ConfigError
+from mirror.config.errors import ConfigError, Mistakes
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.misspelt import misspelt, nearest
 from mirror.model.flow import Flow
@@ -23,39 +25,42 @@ def require_usable(config: MirrorMakerConfig) -> None:
     Raises
     ------
     ConfigError
-        naming the first thing that is wrong, with its line and key.
+        naming all that is wrong, with line and key.
     """
-    _require_known_keys(config)
-    _require_known_clusters(config)
+    mistakes, switches = Mistakes(), [*_unknown_keys(config), *_unknown_clusters(config)]
+    # A switch that is misspelt, or of an unknown cluster, is why no flow is enabled.
+    mistakes.note(switches or _without_flow(config))
     for alias in config.clusters:
-        _require_address(config, alias)
-    _require_enabled_flow(config)
+        with mistakes.noted():
+            mistakes.note(_wrong_addresses(config, alias))
     for flow in config.flows:
-        _require_own_aliases(config, flow)
-        _require_supported(config, flow)
+        mistakes.note(_given_aliases(config, flow))
+        with mistakes.noted():
+            mistakes.note(_unsupported(config, flow))
+    mistakes.refuse()
 
 
-def _require_known_keys(config: MirrorMakerConfig) -> None:
-    """Refuse a key that looks like the engine's own and is none, unless a cluster is called so; and a misspelt one."""
+def _unknown_keys(config: MirrorMakerConfig) -> Iterator[ConfigError]:
+    """Yield keys that look like the engine's own and are none, unless a cluster is called so; and misspelt ones."""
     for entry in config.file.entries:
         if entry.key.startswith("mirror.") and entry.key not in ENGINE and "mirror" not in config.clusters:
             near = nearest(entry.key, ENGINE)
             hint = f"did you mean {near}?" if near else f"there are {', '.join(ENGINE)}"
-            raise config.file.error(entry.key, f"there is no such key; {hint}")
+            yield config.file.error(entry.key, f"there is no such key; {hint}")
         for flow in config.flows:
             name = entry.key.removeprefix(f"{flow}.")
             if name != entry.key and name.startswith("mirror.") and name not in ENGINE_OF_A_FLOW:
                 message = f"a flow has no such key of its own; there are {', '.join(sorted(ENGINE_OF_A_FLOW))}"
-                raise config.file.error(entry.key, message)
+                yield config.file.error(entry.key, message)
     for each in misspelt(config):
         if each.is_refused:
-            raise config.file.error(each.key, each.message)
+            yield config.file.error(each.key, each.message)
 
 
-def _require_known_clusters(config: MirrorMakerConfig) -> None:
-    """Refuse an enabled flow of a cluster that is not listed; MirrorMaker 2 would never start it.
+def _unknown_clusters(config: MirrorMakerConfig) -> Iterator[ConfigError]:
+    """Yield enabled flows of a cluster that is not listed; MirrorMaker 2 would never start them.
 
-    Its other settings are left alone, as MirrorMaker 2 does: an alias may hold dots, so they may be anything.
+    Their other settings are left alone, as MirrorMaker 2 does: an alias may hold dots, so they may be anything.
     """
     known = ", ".join(config.clusters)
     for entry in config.file.entries:
@@ -65,9 +70,9 @@ def _require_known_clusters(config: MirrorMakerConfig) -> None:
         for alias in (flow.source, flow.target):
             if alias not in config.clusters:
                 message = f"the cluster {alias!r} is not among clusters ({known}); add it there or mend the name"
-                raise config.file.error(entry.key, message)
+                yield config.file.error(entry.key, message)
         if flow.source == flow.target:
-            raise config.file.error(entry.key, "a flow needs two clusters; name another source or target")
+            yield config.file.error(entry.key, "a flow needs two clusters; name another source or target")
 
 
 def _switched_flow(key: str) -> Flow | None:
@@ -81,12 +86,12 @@ def _switched_flow(key: str) -> Flow | None:
         return None
 
 
-def _require_address(config: MirrorMakerConfig, alias: str) -> None:
+def _wrong_addresses(config: MirrorMakerConfig, alias: str) -> Iterator[ConfigError]:
     key = f"{alias}.bootstrap.servers"
     servers = parse_list(config.replace_placeholders(config.cluster(alias)).get("bootstrap.servers", ""))
     if not servers:
         place = key if config.file.line_of(key) is not None else "clusters"
-        raise ConfigError(
+        yield ConfigError(
             config.file.path,
             config.file.line_of(place),
             key,
@@ -96,30 +101,33 @@ def _require_address(config: MirrorMakerConfig, alias: str) -> None:
         match = _ADDRESS.fullmatch(server)
         if match is None or not match[2] or not 0 <= int(match[3]) <= 65535:
             place = key if config.file.line_of(key) is not None else "bootstrap.servers"
-            raise config.file.error(place, f"{server!r} is not an address; write HOST:PORT")
+            yield config.file.error(place, f"{server!r} is not an address; write HOST:PORT")
 
 
-def _require_enabled_flow(config: MirrorMakerConfig) -> None:
-    if not any(config.connector(flow, Connector.SOURCE)["enabled"].strip().lower() == "true" for flow in config.flows):
-        for entry in config.file.entries:
-            value = config.resolved[entry.key]
-            if _switched_flow(entry.key) is not None and value.strip().lower() not in ("true", "false"):
-                raise config.file.error(entry.key, f"{value!r} is neither true nor false; write one of them")
-        first, second = (*config.clusters, "A", "B")[:2]
-        raise config.file.error("clusters", f"no flow is enabled; add, for instance, {first}->{second}.enabled = true")
+def _without_flow(config: MirrorMakerConfig) -> list[ConfigError]:
+    """Return why no flow is enabled."""
+    if any(config.connector(flow, Connector.SOURCE)["enabled"].strip().lower() == "true" for flow in config.flows):
+        return []
+    switches = [(entry.key, config.resolved[entry.key]) for entry in config.file.entries if _switched_flow(entry.key)]
+    first, second = (*config.clusters, "A", "B")[:2]
+    return [
+        config.file.error(key, f"{value!r} is neither true nor false; write one of them")
+        for key, value in switches
+        if value.strip().lower() not in ("true", "false")
+    ] or [config.file.error("clusters", f"no flow is enabled; add, for instance, {first}->{second}.enabled = true")]
 
 
-def _require_own_aliases(config: MirrorMakerConfig, flow: Flow) -> None:
+def _given_aliases(config: MirrorMakerConfig, flow: Flow) -> Iterator[ConfigError]:
     values = config.connector(flow, Connector.SOURCE)
     for key, alias in (("source.cluster.alias", flow.source), ("target.cluster.alias", flow.target)):
         if values[key].strip() != alias:
-            raise config.file.error(
+            yield config.file.error(
                 config.key_of(flow, key, values[key]), "an alias is given by clusters alone; remove the key"
             )
 
 
-def _require_supported(config: MirrorMakerConfig, flow: Flow) -> None:
-    """Refuse converters other than of bytes (CFG-012): records are copied as they are here."""
+def _unsupported(config: MirrorMakerConfig, flow: Flow) -> Iterator[ConfigError]:
+    """Yield converters other than of bytes (CFG-012): records are copied as they are here."""
     worker = config.worker(flow)
     for connector in Connector:
         values = config.replace_placeholders(config.connector(flow, connector))
@@ -127,4 +135,4 @@ def _require_supported(config: MirrorMakerConfig, flow: Flow) -> None:
             given = values.get(key, worker[key]).strip()
             if given != _BYTES:
                 message = f"{given!r} would re-encode records; the only one here is {_BYTES}"
-                raise config.file.error(config.key_of(flow, key, given), message)
+                yield config.file.error(config.key_of(flow, key, given), message)

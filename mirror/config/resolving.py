@@ -22,8 +22,8 @@ from mirror.config.definitions import (
     WORKER,
 )
 from mirror.config.engine_keys import ENGINE_ALONE, ENGINE_OF_A_FLOW, Offsets
-from mirror.config.errors import ConfigError
-from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
+from mirror.config.errors import ConfigError, ErrorAbout, Mistakes
+from mirror.config.fetching import FetchLimits, fetch_limits
 from mirror.config.ignored import ignored
 from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connector
 from mirror.config.policies import own_filter, replication_policy
@@ -69,21 +69,29 @@ def load(path: Path, *, applies_transforms: bool = True) -> MirrorSettings:
     Raises
     ------
     ConfigError
-        naming file, line and key of what is wrong: what MirrorMaker 2 refuses, what it would ignore although it must
-        be a mistake (a flow of an unknown cluster), and what this engine does not do.
+        naming file, line and key of all that is wrong: what MirrorMaker 2 refuses, what it would ignore although it
+        must be a mistake (a flow of an unknown cluster), and what this engine does not do. What can only be looked at
+        when something else is in order is told then: values behind placeholders, flows that go round.
     """
     return settings_of(MirrorMakerConfig.of(read(path)), path, applies_transforms=applies_transforms)
 
 
 def settings_of(config: MirrorMakerConfig, path: Path, *, applies_transforms: bool = True) -> MirrorSettings:
     """Return :func:`load` of a file that was read from ``path``."""
-    require_usable(config)
-    settings = resolve(config, path)
-    require_no_loop(config, settings.enabled_flows)
+    mistakes = Mistakes()
+    with mistakes.noted():
+        require_usable(config)
+    with mistakes.noted():
+        settings = resolve(config, path)
+    mistakes.refuse()
+    with mistakes.noted():
+        require_no_loop(config, settings.enabled_flows)
     if applies_transforms:
         for each in settings.enabled_flows:
             source = _Keys.of_connector(config, each.flow, Connector.SOURCE, inside_worker=True)
-            require_functions(each.transforms, source.error)
+            with mistakes.noted():
+                require_functions(each.transforms, source.error)
+    mistakes.refuse()
     return settings
 
 
@@ -93,15 +101,27 @@ def resolve(config: MirrorMakerConfig, path: Path) -> MirrorSettings:
     Raises
     ------
     ConfigError
-        for a value that MirrorMaker 2 refuses.
+        for each value that MirrorMaker 2 refuses.
     """
-    engine = engine_settings(config)
-    clusters = {
-        alias: ClusterSettings(alias, cluster_admin(config.replace_placeholders(config.cluster(alias))))
-        for alias in config.clusters
-    }
-    flows = tuple(flow_settings(config, flow, engine) for flow in config.flows)
-    return MirrorSettings(path, clusters, flows, engine, ignored(config))
+    mistakes = Mistakes()
+    clusters: dict[str, ClusterSettings] = {}
+    flows: list[FlowSettings] = []
+    try:
+        engine = engine_settings(config)
+    except ConfigError as problem:
+        mistakes.note(problem.mistakes)
+        # The flows are looked at as if these keys were left out.
+        wrong = {each.key for each in problem.mistakes}
+        usable = {key: value for key, value in config.resolved.items() if key not in wrong}
+        engine = engine_settings(replace(config, resolved=usable))
+    for alias in config.clusters:
+        with mistakes.noted():
+            clusters[alias] = ClusterSettings(alias, cluster_admin(config.replace_placeholders(config.cluster(alias))))
+    for flow in config.flows:
+        with mistakes.noted():
+            flows.append(flow_settings(config, flow, engine))
+    mistakes.refuse()
+    return MirrorSettings(path, clusters, tuple(flows), engine, ignored(config))
 
 
 def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
@@ -110,9 +130,10 @@ def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
     Raises
     ------
     ConfigError
-        for a value that cannot be used.
+        for each value that cannot be used.
     """
     keys = _Keys(config, ENGINE_ALONE, config.resolved)
+    keys.require_all()
     return EngineSettings(**keys.fields(), history=HistorySettings(**keys.fields("history")))
 
 
@@ -130,21 +151,34 @@ def flow_settings(
     Raises
     ------
     ConfigError
-        for a value MirrorMaker 2 refuses, or a class it could load and this engine does not have.
+        for each value MirrorMaker 2 refuses, or class it could load and this engine does not have.
     """
+    mistakes = Mistakes()
     worker = _Keys(config, WORKER, config.worker(flow), flow)
     source, checkpoint, heartbeat = (
         _Keys.of_connector(config, flow, connector, inside_worker=inside_worker) for connector in Connector
     )
     own = _Keys(config, RETENTION | ENGINE_OF_A_FLOW, config.engine(flow), flow)
-    exactly_once = bool(worker.get("exactly.once.source.support").lower() == "enabled")
-    clients = _clients(source, checkpoint, heartbeat)
-    clients = replace(
-        clients,
-        source_consumer=_with_first_position(config, flow, clients.source_consumer),
-        data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once),
-    )
-    policy, aliases = _policy(source, engine.generation), _aliases(source)
+    for each in (worker, source, checkpoint, heartbeat, own):
+        with mistakes.noted():
+            each.require_all()
+    with mistakes.noted():
+        policy, aliases = _policy(source, engine.generation), _aliases(source)
+    with mistakes.noted():
+        topic_filter = _name_filter(source, "topics", engine.generation)
+    with mistakes.noted():
+        group_filter = _name_filter(checkpoint, "groups", engine.generation)
+    with mistakes.noted():
+        config_property_filter = _config_property_filter(source, engine.generation)
+    with mistakes.noted():
+        transforms = read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain()
+    with mistakes.noted():
+        same_offsets = _same_offsets(own)
+    with mistakes.noted():
+        clients, limits, transactions = _clients_and_transactions(
+            worker, source, checkpoint, heartbeat, _errors_about_consumer(config, flow)
+        )
+    mistakes.refuse()
     of_one_key = worker.fields() | heartbeat.fields() | checkpoint.fields() | source.fields() | own.fields()
     syncs_at_source = of_one_key["offset_syncs_location"] == "source"
     return FlowSettings(
@@ -152,20 +186,20 @@ def flow_settings(
         flow=flow,
         generation=engine.generation,
         policy=policy,
-        topic_filter=_name_filter(source, "topics", engine.generation),
-        group_filter=_name_filter(checkpoint, "groups", engine.generation),
-        config_property_filter=_config_property_filter(source, engine.generation),
+        topic_filter=topic_filter,
+        group_filter=group_filter,
+        config_property_filter=config_property_filter,
         clients=clients,
         offset_syncs_topic=policy.offset_syncs_topic(aliases.target if syncs_at_source else aliases.source),
         checkpoints_topic=policy.checkpoints_topic(aliases.source),
         heartbeats_topic=policy.heartbeats_topic(),
         source_metric_names=frozenset(source.get("metric.names.formats")),
         checkpoint_metric_names=frozenset(checkpoint.get("metric.names.formats")),
-        transactions=_transactions(worker, source, clients, exactly_once=exactly_once),
-        fetch_limits=_fetch_limits(config, flow, clients.source_consumer),
-        transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
+        transactions=transactions,
+        fetch_limits=limits,
+        transforms=transforms,
         acls=AclSettings(**own.fields("acls")),
-        same_offsets=_same_offsets(own),
+        same_offsets=same_offsets,
         discovery_seconds=_discovery_seconds(source, engine),
     )
 
@@ -183,26 +217,23 @@ def _same_offsets(keys: _Keys) -> SameOffsets | None:
     return SameOffsets(PatternList(topics), **limits) if keys.get("mirror.offsets") == Offsets.SAME else None
 
 
-def _fetch_limits(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> FetchLimits:
+def _first_position(consumer: Mapping[str, str], error: ErrorAbout) -> str:
+    """Return the place where the consumer begins a partition as Java reads it."""
     try:
-        return fetch_limits(consumer)
-    except BadFetchLimit as problem:
-        raise config.file.error(_consumer_key(config, flow, problem.name), str(problem)) from problem
-
-
-def _with_first_position(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> dict[str, str]:
-    """Return the consumer's properties with the place where it begins a partition as Java reads it."""
-    try:
-        return {**consumer, first_position.KEY: first_position.checked(consumer[first_position.KEY])}
+        return first_position.checked(consumer[first_position.KEY])
     except BadValue as problem:
-        raise config.file.error(_consumer_key(config, flow, first_position.KEY), str(problem)) from problem
+        raise error(first_position.KEY, str(problem)) from problem
 
 
-def _consumer_key(config: MirrorMakerConfig, flow: Flow, name: str) -> str:
-    """Return the key of the file that gives the consumer of the source a property."""
-    owners = (f"{flow}.source", flow.source, flow)
-    forms = [f"{owner}.consumer.{name}" for owner in owners]
-    return next((form for form in forms if form in config.resolved), f"{flow.source}.consumer.{name}")
+def _errors_about_consumer(config: MirrorMakerConfig, flow: Flow) -> ErrorAbout:
+    """Return what makes an error about a property of the source's consumer, with the key of the file that gives it."""
+
+    def error(name: str, message: str) -> ConfigError:
+        forms = [f"{owner}.consumer.{name}" for owner in (f"{flow}.source", flow.source, flow)]
+        key = next((form for form in forms if form in config.resolved), f"{flow.source}.consumer.{name}")
+        return config.file.error(key, message)
+
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +247,7 @@ class _Keys:
 
     @classmethod
     def of_connector(cls, config: MirrorMakerConfig, flow: Flow, connector: Connector, *, inside_worker: bool) -> _Keys:
-        """Resolve a connector's settings, and read every key once, so that all that is malformed is found."""
+        """Resolve a connector's settings."""
         values = config.connector(flow, connector)
         if inside_worker:
             values = config.replace_placeholders(values)
@@ -225,10 +256,15 @@ class _Keys:
         except ProviderProblem as problem:
             key = config.key_of(flow, problem.key, values.get(problem.key))
             raise config.file.error(key, problem.message) from problem
-        keys = cls(config, CONNECTORS[connector], values, flow)
-        for name in CONNECTORS[connector]:
-            keys.get(name)
-        return keys
+        return cls(config, CONNECTORS[connector], values, flow)
+
+    def require_all(self) -> None:
+        """Read every key once, so that all that is malformed is found."""
+        mistakes = Mistakes()
+        for definition in self.definitions.values():
+            with mistakes.noted():
+                self.read(definition)
+        mistakes.refuse()
 
     def get(self, name: str) -> Any:
         return self.read(self.definitions[name])
@@ -285,6 +321,24 @@ def _transactions(
         seconds=min(_POLL_SECONDS if is_poll else interval_ms / 1000, timeout_ms / 2000),
         idle_seconds=_IDLE_SECONDS if is_poll else None,
     )
+
+
+def _clients_and_transactions(
+    worker: _Keys, source: _Keys, checkpoint: _Keys, heartbeat: _Keys, about_consumer: ErrorAbout
+) -> tuple[ClientSettings, FetchLimits, TransactionSettings | None]:
+    mistakes = Mistakes()
+    exactly_once = bool(worker.get("exactly.once.source.support").lower() == "enabled")
+    producer = data_producer(worker.values, source.values, exactly_once=exactly_once)
+    clients = replace(_clients(source, checkpoint, heartbeat), data_producer=producer)
+    with mistakes.noted():
+        begins_at = _first_position(clients.source_consumer, about_consumer)
+    with mistakes.noted():
+        limits = fetch_limits(clients.source_consumer, about_consumer)
+    with mistakes.noted():
+        transactions = _transactions(worker, source, clients, exactly_once=exactly_once)
+    mistakes.refuse()
+    consumer = {**clients.source_consumer, first_position.KEY: begins_at}
+    return replace(clients, source_consumer=consumer), limits, transactions
 
 
 def _clients(source: _Keys, checkpoint: _Keys, heartbeat: _Keys) -> ClientSettings:

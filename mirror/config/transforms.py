@@ -28,7 +28,7 @@ from mirror.config.definition import (
     not_empty,
     unique,
 )
-from mirror.config.errors import ConfigError
+from mirror.config.errors import ConfigError, ErrorAbout, Mistakes
 from mirror.model.java_regex import PatternError, compile_java
 from mirror.model.references import Unusable, named
 from mirror.model.transforms.chain import Chain, ChainedTransform
@@ -66,9 +66,6 @@ _KEYS_OF_TRANSFORMS: Final = {
 _KEYS_OF_PREDICATES: Final = {"TopicNameMatches": frozenset({"pattern"}), "HasHeaderKey": frozenset({"name"})}
 _A_FUNCTION = f"; a function of one's own can change bytes: {PYTHON}package.module:function"
 
-ErrorAbout = Callable[[str, str], ConfigError]
-"""Makes the error to raise from a connector's key and what is wrong with it."""
-
 
 def read_chain(values: Mapping[str, str], flow: str, error: ErrorAbout) -> Chain:
     """Return the chain that a source connector's settings speak of.
@@ -79,9 +76,19 @@ def read_chain(values: Mapping[str, str], flow: str, error: ErrorAbout) -> Chain
         for what Connect refuses, and for a transform that cannot work on byte arrays.
     """
     keys = _Keys(values, flow, error)
-    predicates = {alias: _predicate(keys, f"predicates.{alias}.") for alias in keys.aliases("predicates")}
-    stages = tuple(_stage(keys, alias, predicates) for alias in keys.aliases("transforms"))
-    return Chain(stages, skips_errors=values.get("errors.tolerance", "none").strip() == "all")
+    predicates: dict[str, Predicate] = {}
+    stages: list[ChainedTransform] = []
+    mistakes = Mistakes()
+    for alias in keys.aliases("predicates"):
+        with mistakes.noted():
+            predicates[alias] = _predicate(keys, f"predicates.{alias}.")
+    # Without all of them it cannot be said of a transform whether the one that it names is there.
+    mistakes.refuse()
+    for alias in keys.aliases("transforms"):
+        with mistakes.noted():
+            stages.append(_stage(keys, alias, predicates))
+    mistakes.refuse()
+    return Chain(tuple(stages), skips_errors=values.get("errors.tolerance", "none").strip() == "all")
 
 
 def keys_of_transform(kind: str) -> frozenset[str]:
@@ -102,14 +109,16 @@ def require_functions(chain: Chain, error: ErrorAbout) -> None:
     Raises
     ------
     ConfigError
-        if one cannot be had here.
+        for each that cannot be had here.
     """
+    mistakes = Mistakes()
     for stage in chain.stages:
         if isinstance(stage.transform, PythonFunction):
             try:
                 named(stage.transform.reference)
             except Unusable as problem:
-                raise error(f"transforms.{stage.alias}.type", str(problem)) from problem
+                mistakes.note(error(f"transforms.{stage.alias}.type", str(problem)).mistakes)
+    mistakes.refuse()
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,10 +75,11 @@ class FollowedFile:
 
     def _refuse(self, problem: ConfigError) -> None:
         self._is_refused = True
-        _LOG.error("%s: %s", _REFUSED, problem)
-        # The message may show a value, which is nobody's who looks at the status.
-        place = str(ConfigError(None, problem.line, problem.key, "the log says why"))
-        self._engine.take_file_notes([f"{_REFUSED}: {place}"])
+        for each in problem.mistakes:
+            _LOG.error("%s: %s", _REFUSED, each)
+        # The messages may show a value, which is nobody's who looks at the status.
+        places = [ConfigError(None, each.line, each.key, "the log says why") for each in problem.mistakes]
+        self._engine.take_file_notes([f"{_REFUSED}: {place}" for place in places])
 
     def _take(self, now: MirrorMakerConfig, new: MirrorSettings, *, is_asked: bool) -> None:
         running, was_refused = self._engine.settings, self._is_refused

@@ -267,7 +267,12 @@ def test_what_is_wrong_is_said_with_file_line_and_key(file: Path, line: str, key
             "B.bootstrap.servers",
             "HOST:PORT",
         ),
-        ("clusters = A, B\nA.bootstrap.servers =\nB.bootstrap.servers=b:1", 2, "A.bootstrap.servers", "HOST:PORT"),
+        (
+            "clusters = A, B\nA.bootstrap.servers =\nB.bootstrap.servers=b:1\nA->B.enabled = true",
+            2,
+            "A.bootstrap.servers",
+            "HOST:PORT",
+        ),
         ("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1", 1, "clusters", "A->B.enabled = true"),
         (
             "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = yes",

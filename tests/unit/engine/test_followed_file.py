@@ -126,6 +126,17 @@ def test_a_file_that_cannot_be_used_changes_nothing_and_is_told_once(
     assert (running.notes, running.taken) == ((), 1)
 
 
+def test_of_several_mistakes_each_is_a_line_of_the_log_and_a_note(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    running.has("topics = (\nmirror.tasks = many secrets\n")
+    refused = "the file has changed and cannot be used, so what was read before holds: "
+    assert running.notes == tuple(
+        f"{refused}line {line}: {key}: the log says why" for line, key in ((5, "topics"), (6, "mirror.tasks"))
+    )
+    assert [each.startswith(f"{refused}{running.path}:") for each in caplog.messages] == [True, True]
+
+
 def test_a_file_that_is_away_changes_nothing(running: Running, caplog: pytest.LogCaptureFixture) -> None:
     running.path.unlink()
     running.look()
