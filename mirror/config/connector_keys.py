@@ -29,6 +29,7 @@ IDENTITY_CLASSES: Final = (
     "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
 )
 """The policy of unchanged names, and how it was called before (KIP-382, KAFKA-9726) and elsewhere."""
+INTERVAL: Final = ".interval.seconds"
 _MIRROR = "org.apache.kafka.connect.mirror."
 _CONVERTERS = "org.apache.kafka.connect.converters."
 _CONVERTER = available(
@@ -48,12 +49,18 @@ _HEADER_CONVERTER = available(
 def _every_so_often(
     name: str, interval: int, *, is_on: bool = True, switch_is_live: bool = True, shapes: tuple[str, ...] = ()
 ) -> tuple[Definition, Definition]:
-    """Return the two keys of what is done every so often: whether, and after how many seconds."""
+    """Return the two keys of what is done every so often: whether, and after how many seconds; negative: never."""
     field = name.replace(".", "_")
+    of_interval = (*shapes, field) if switch_is_live else shapes
     return (
         Definition(f"{name}.enabled", Type.BOOLEAN, is_on, field=field, live=switch_is_live, shapes=shapes),
         Definition(
-            f"{name}.interval.seconds", Type.LONG, interval, field=f"{field}_interval_seconds", live=True, shapes=shapes
+            f"{name}{INTERVAL}",
+            Type.LONG,
+            interval,
+            field=f"{field}_interval_seconds",
+            live=True,
+            shapes=of_interval,
         ),
     )
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from mirror.config.connector_keys import CONNECTOR_KEYS, CONNECTORS, Connector
+from mirror.config.connector_keys import CONNECTOR_KEYS, CONNECTORS, INTERVAL, Connector
 from mirror.config.definitions import (
     CLIENT_KEYS,
     EXACTLY_ONCE,
@@ -177,10 +177,18 @@ def explain(config: MirrorMakerConfig) -> tuple[Explained, ...]:
         elif entry.key in without_effect:
             effect, why = Effect.NONE, without_effect[entry.key]
         one = Explained(entry.line, entry.key, shown(entry.key, entry.value), scope, effect, why)
+        if effect is Effect.HONOURED and not why and _is_never(one.name, entry.value):
+            one = replace(
+                one, why="negative: it is never done, as in MirrorMaker 2 (CFG-027..029, CFG-044..046, CFG-060)"
+            )
         if effect is Effect.HONOURED and not why and one.name in ENGINE:
             one = replace(one, why=ENGINE[one.name].meaning)
         found.append(one)
     return tuple(found)
+
+
+def _is_never(name: str, value: str) -> bool:
+    return name in CONNECTOR_KEYS and name.endswith(INTERVAL) and value.strip().startswith("-")
 
 
 def _of(config: MirrorMakerConfig, entry: Entry) -> tuple[str, Effect, str]:

@@ -51,6 +51,12 @@ from mirror.model.topics import Generation, ReplicationPolicy
 from mirror.model.transforms.chain import Chain
 
 _SYNCS_LOCATION = "offset-syncs.topic.location"
+# What a negative interval switches off, as Java's scheduler does (CFG-027..029, CFG-044..046). Heartbeats are not among
+# them: whether a flow has any goes by their switch alone, and a running engine takes another interval in (CFG-060).
+_OFF_BY_INTERVAL = (
+    *("sync_topic_configs", "sync_topic_acls", "refresh_topics", "refresh_groups"),
+    *("emit_checkpoints", "sync_group_offsets"),
+)
 # How long a transaction takes records in where MirrorMaker would make one of every batch of a consumer; and how soon
 # one may follow another when there is little to write: each takes offsets, and a run of the offset map, on every
 # partition that it has written to.
@@ -180,6 +186,7 @@ def flow_settings(
         )
     mistakes.refuse()
     of_one_key = worker.fields() | heartbeat.fields() | checkpoint.fields() | source.fields() | own.fields()
+    of_one_key |= {name: False for name in _OFF_BY_INTERVAL if of_one_key[f"{name}_interval_seconds"] < 0}
     syncs_at_source = of_one_key["offset_syncs_location"] == "source"
     return FlowSettings(
         **of_one_key,
@@ -206,7 +213,7 @@ def flow_settings(
 
 def _discovery_seconds(source: _Keys, engine: EngineSettings) -> float:
     key = "refresh.topics.interval.seconds"
-    if not source.get("refresh.topics.enabled"):
+    if not source.get("refresh.topics.enabled") or source.get(key) < 0:
         return math.inf
     return float(source.get(key)) if key in source.values else engine.discovery_seconds
 

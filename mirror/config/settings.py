@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from mirror.config.connector_keys import CHECKPOINT_KEYS, INTERVAL, SOURCE_KEYS
 from mirror.config.engine_keys import MirroredRecords, Oversized, WildcardAcls
 from mirror.config.fetching import FetchLimits
 from mirror.model.flow import Flow
@@ -15,6 +16,8 @@ from mirror.model.patterns import ConfigPropertyFilter, PatternFilter, PatternLi
 from mirror.model.plugins import CustomFilter
 from mirror.model.topics import Generation, ReplicationPolicy, replicates
 from mirror.model.transforms.chain import Chain, TopicTransform
+
+_EVERY_KEY = SOURCE_KEYS | CHECKPOINT_KEYS
 
 __all__ = [
     "ClusterSettings",
@@ -209,6 +212,14 @@ class FlowSettings:
         remote = self.policy.format_remote_topic(self.flow.source, topic)
         return self.transforms.of_topic(remote, with_functions=not self.policy.is_heartbeats_topic(topic))
 
+    def switched_off(self, name: str) -> SwitchedOff | None:
+        """Return which key keeps something from being done every so often; a negative interval does as well."""
+        field = name.replace(".", "_")
+        switch, interval = f"{name}.enabled", f"{name}{INTERVAL}"
+        if (seconds := getattr(self, f"{field}_interval_seconds")) < 0:
+            return SwitchedOff(interval, str(seconds), str(_EVERY_KEY[interval].default))
+        return None if getattr(self, field) else SwitchedOff(switch, "false", "true")
+
     def keeps_name(self, topic: str) -> bool:
         """Tell whether this flow copies ``topic``, a name on the source, to a topic of the same name."""
         return self.copy_of(topic) == topic and self.replicates(topic)
@@ -258,6 +269,15 @@ class FlowSettings:
             heartbeats_replication=self.heartbeats_replication,
             generation=self.generation,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchedOff:
+    """The key that switches something off, its value, and one that switches it on."""
+
+    key: str
+    value: str
+    on: str
 
 
 @dataclass(frozen=True, slots=True)

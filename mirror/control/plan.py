@@ -164,8 +164,8 @@ def plan_flow(
         messages += notes
         topics += _denied_markers(clusters[flow.target], settings)
         topics += _not_to_be_remade(upstream, downstream, target, settings)
-        if not settings.sync_topic_acls:
-            note = "no ACLs are carried over: sync.topic.acls.enabled = false"
+        if (off := settings.switched_off("sync.topic.acls")) is not None:
+            note = f"no ACLs are carried over: {off.key} = {off.value}"
             return FlowPlan(flow, topics, [], [], [], (*messages, note), offsets=offsets)
         acls, notes = _acls(source, target, settings, state)
         quotas, users = _quotas(source, target, settings, state), _users(source, target, settings)

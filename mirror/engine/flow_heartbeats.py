@@ -45,7 +45,9 @@ class FlowHeartbeats:
 
             while not stop.is_set():
                 now = self.settings()
-                timed = [(now.emit_heartbeats_interval_seconds, beat)]
+                seconds = now.emit_heartbeats_interval_seconds
+                # A negative interval means never (CFG-060), until the file says another.
+                timed = [(seconds, beat)] if seconds >= 0 else []
                 self.ticking.until(stop, timed, partial(self._are_different, now))
 
     def _are_different(self, than: FlowSettings) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -111,4 +112,4 @@ class Ticking:
                     began = time.monotonic()
                     pause_seconds = interval_seconds if self.once(tick) else min(interval_seconds, _AGAIN_SECONDS)
                     due[place] = began + pause_seconds
-            stop.wait(min(max(_SHORTEST_PAUSE_SECONDS, min(due) - time.monotonic()), longest))
+            stop.wait(min(max(_SHORTEST_PAUSE_SECONDS, min(due, default=math.inf) - time.monotonic()), longest))

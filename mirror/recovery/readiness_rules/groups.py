@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from mirror.config.settings import FlowSettings
 from mirror.control.group_view import TranslatedPosition
 from mirror.control.groups import GroupAction
 from mirror.control.left_out_groups import CONSOLE
@@ -57,13 +58,19 @@ def of_other_kinds(facts: Facts) -> Iterator[Difference]:
             )
 
 
+def _checkpoint_seconds(settings: FlowSettings) -> float:
+    """Return how long a checkpoint may take, once they are written; a negative interval says never."""
+    seconds = settings.emit_checkpoints_interval_seconds
+    return seconds if seconds >= 0 else _USUAL_INTERVAL_SECONDS
+
+
 def without_checkpoint(facts: Facts) -> Iterator[Difference]:
     """With the source gone a group goes on by its checkpoint, or by auto.offset.reset where there is none (CKP-10)."""
     checkpoints = seen(facts.groups.checkpoints)
     settings = facts.settings
-    mend = f"wait for {settings.emit_checkpoints_interval_seconds:g} s"
-    if not settings.emit_checkpoints:
-        mend = f"{mends.flow_key(facts, 'emit.checkpoints.enabled', 'true')}, and {mend}"
+    mend = f"wait for {_checkpoint_seconds(settings):g} s"
+    if (off := settings.switched_off("emit.checkpoints")) is not None:
+        mend = f"{mends.flow_key(facts, off.key, off.on)}, and {mend}"
     missing: dict[str, list[TranslatedPosition]] = defaultdict(list)
     for each in _positions(facts):
         if isinstance(each.translation, Exact | Bounded) and _key(each) not in checkpoints:
@@ -157,7 +164,7 @@ def set_back(facts: Facts) -> Iterator[Difference]:
                 f"{each.group}, {each.topic}-{each.partition}",
                 str(each.upstream),
                 str(known.upstream),
-                f"wait for the next checkpoint ({facts.settings.emit_checkpoints_interval_seconds:g} s), or move it "
+                f"wait for the next checkpoint ({_checkpoint_seconds(facts.settings):g} s), or move it "
                 f"with the source alive: {mends.mirror(facts, 'groups', f' --groups {each.group} --apply')}",
             )
 
@@ -200,14 +207,14 @@ def read_again(facts: Facts) -> Iterator[Difference]:
 def no_checkpoints(facts: Facts) -> Iterator[Difference]:
     """Without checkpoints nothing on the target says where groups stand (CKP-01)."""
     settings = facts.settings
-    if not settings.emit_checkpoints:
+    if (off := settings.switched_off("emit.checkpoints")) is not None:
         yield Difference(
             Impact.DUPLICATES,
             "the flow writes no checkpoints",
             facts.flow,
             None,
-            "emit.checkpoints.enabled = false",
-            mends.flow_key(facts, "emit.checkpoints.enabled", "true"),
+            f"{off.key} = {off.value}",
+            mends.flow_key(facts, off.key, off.on),
         )
     elif settings.emit_checkpoints_interval_seconds > _USUAL_INTERVAL_SECONDS:
         yield Difference(
@@ -222,14 +229,14 @@ def no_checkpoints(facts: Facts) -> Iterator[Difference]:
 
 def positions_not_kept(facts: Facts) -> Iterator[Difference]:
     """Positions are not on the target until somebody puts them there (GOS-01)."""
-    if not facts.settings.sync_group_offsets:
+    if (off := facts.settings.switched_off("sync.group.offsets")) is not None:
         yield Difference(
             Impact.DUPLICATES,
             "the flow does not keep the positions of groups on the target",
             facts.flow,
             None,
-            "sync.group.offsets.enabled = false",
-            f"{mends.flow_key(facts, 'sync.group.offsets.enabled', 'true')}, or move them when it comes to it: "
+            f"{off.key} = {off.value}",
+            f"{mends.flow_key(facts, off.key, off.on)}, or move them when it comes to it: "
             f"{mends.mirror(facts, 'groups', ' --apply')}",
         )
 

@@ -23,6 +23,12 @@ def effects(*lines: str) -> list[Effect]:
     return [each.effect for each in of(*lines)]
 
 
+def test_that_a_negative_interval_means_never_is_told() -> None:
+    seconds = ("sync.group.offsets.interval.seconds = -1", "a->b.emit.heartbeats.interval.seconds = -5")
+    assert [each.why.partition(":")[0] for each in of(*seconds)] == ["negative", "negative"]
+    assert [each.why for each in of("emit.checkpoints.interval.seconds = 0")] == [""]
+
+
 def test_every_entry_is_told_in_order_with_its_line_and_scope() -> None:
     told = of("topics = .*", "b.producer.acks = 1", "a->b.groups = g")
     assert [(each.line, each.scope, each.name) for each in told] == [

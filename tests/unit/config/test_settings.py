@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
@@ -73,6 +74,29 @@ def test_a_flow_for_heartbeats_only_is_there_and_not_enabled(file: Path) -> None
     assert not back.enabled
     assert back.emit_heartbeats
     assert settings(file, "emit.heartbeats.enabled = false").flow(Flow("B", "A")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("sync.topic.configs", "sync_topic_configs"),
+        ("sync.topic.acls", "sync_topic_acls"),
+        ("refresh.groups", "refresh_groups"),
+        ("emit.checkpoints", "emit_checkpoints"),
+        ("sync.group.offsets", "sync_group_offsets"),
+    ],
+)
+def test_a_negative_interval_switches_off_what_it_is_the_interval_of(file: Path, name: str, field: str) -> None:
+    """CFG-028, CFG-029, CFG-044, CFG-045, CFG-046."""
+    (on,) = settings(file, f"{name}.enabled = true", f"{name}.interval.seconds = 0").enabled_flows
+    (off,) = settings(file, f"{name}.enabled = true", f"{name}.interval.seconds = -1").enabled_flows
+    assert (getattr(on, field), getattr(off, field)) == (True, False)
+
+
+def test_with_a_negative_interval_topics_are_looked_for_once(file: Path) -> None:
+    """CFG-027."""
+    (flow,) = settings(file, "refresh.topics.interval.seconds = -1").enabled_flows
+    assert flow.discovery_seconds == math.inf
 
 
 def test_the_offset_syncs_topic_on_the_target_is_named_after_the_source(file: Path) -> None:

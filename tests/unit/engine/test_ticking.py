@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -37,6 +39,13 @@ def test_problems_and_notes_are_told_once_and_a_recovery_too(caplog: pytest.LogC
         ("WARNING", "t: another"),
         ("INFO", "t: recovered"),
     ]
+
+
+def test_where_nothing_is_to_be_done_it_waits_until_something_is() -> None:
+    waited, looks = list[float](), iter((False, True))
+    never_stops = SimpleNamespace(is_set=lambda: False, wait=waited.append)
+    Ticking(lambda _: None, EAST_WEST).until(cast(Any, never_stops), [], lambda: next(looks))
+    assert waited == [2.0]
 
 
 def test_a_problem_that_stays_is_told_again_every_five_minutes(caplog: pytest.LogCaptureFixture) -> None:

@@ -407,7 +407,9 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
         "emit.checkpoints.enabled = true",
     ),
     ("checkpoints", DUPLICATES, lines("emit.checkpoints.interval.seconds = 600"), "east->west", "seconds = 60"),
+    ("checkpoints", DUPLICATES, lines("emit.checkpoints.interval.seconds = -1"), "east->west", "seconds = 60"),
     ("positions-not-kept", DUPLICATES, lines("sync.group.offsets.enabled = false"), "east->west", "--apply"),
+    ("positions-not-kept", DUPLICATES, lines("sync.group.offsets.interval.seconds = -1"), "east->west", "seconds = 60"),
     ("aborted-copied", DUPLICATES, on("source", transactions={"till": "Ongoing"}), "east->west", "read_committed"),
     ("authorizer", BLOCKS, acls("source", acl("ALLOW READ")), "west", "authorizer.class.name"),
     ("authorizer", BLOCKS, acls("target", acl("ALLOW READ", COPY)), "west", "grant the applications"),
@@ -717,6 +719,10 @@ def test_what_the_file_says_already_is_not_advised(seconds: int) -> None:
     [
         ((), "wait for 5 s"),
         (("emit.checkpoints.enabled = false",), "east->west.emit.checkpoints.enabled = true, and wait for 5 s"),
+        (
+            ("emit.checkpoints.interval.seconds = -1",),
+            "east->west.emit.checkpoints.interval.seconds = 60, and wait for 60 s",
+        ),
     ],
 )
 def test_checkpoints_that_are_written_need_only_be_waited_for(more: Sequence[str], mend: str) -> None:
