@@ -11,6 +11,7 @@ from mirror.config.engine_keys import ENGINE, ENGINE_OF_A_FLOW
 from mirror.config.errors import ConfigError, Mistakes
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.misspelt import misspelt, nearest
+from mirror.config.secrets import HIDDEN
 from mirror.model.flow import Flow
 from mirror.model.patterns import parse_list
 
@@ -101,7 +102,9 @@ def _wrong_addresses(config: MirrorMakerConfig, alias: str) -> Iterator[ConfigEr
         match = _ADDRESS.fullmatch(server)
         if match is None or not match[2] or not 0 <= int(match[3]) <= 65535:
             place = key if config.file.line_of(key) is not None else "bootstrap.servers"
-            yield config.file.error(place, f"{server!r} is not an address; write HOST:PORT")
+            # Who logs in does not stand before an address here, but may well have been written there.
+            what = HIDDEN if any("@" in each for each in servers) else repr(server)
+            yield config.file.error(place, f"{what} is not an address; write HOST:PORT")
 
 
 def _without_flow(config: MirrorMakerConfig) -> list[ConfigError]:

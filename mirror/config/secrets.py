@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 HIDDEN = "(hidden)"
 _WORDS = ("password", "jaas", "secret", "key", "passphrase", "token")
@@ -14,7 +15,19 @@ _OPEN = (
     *("keystore.location", "keystore.type", "keymanager.algorithm"),
 )
 
-# A value behind a name: password=x, "token": "x", --api-key x; Bearer x; and who logs in to an address.
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What stands before a secret in a text, and stays there, and what the secret itself looks like.
+
+    Neither has groups of its own. Whatever is repeated is bounded: what others print may be one long word.
+    """
+
+    name: str
+    before: str
+    secret: str
+
+
 _QUOTED = r"""\\+"[^"]*"|"(?:[^"\\]|\\.)*"|'[^']*'"""
 # A block of YAML: "password: |", and the lines that are indented behind it, or empty.
 _BLOCK = r"(?:!!str\s+)?[|>][\d+-]*[ \t]*(?:#[^\n]*)?(?:\r?\n(?:[ \t]+[^\r\n]*|(?=\r?\n)))+"
@@ -26,29 +39,66 @@ _VALUE = (
     rf"""(?:{_QUOTED}|{_BLOCK}|(?:(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate|NTLM)\s+|!!?[\w./-]{{1,64}}\s+)?"""
     rf"""[^\s"']{_MORE}|{_UNCLOSED})"""
 )
-# Names are bounded: what others print may be one long word. Within a text it is of no account how they begin.
+# A word of letters and digits, as nobody writes them but for a secret.
+_MADE = r"(?=\S{0,128}\d)(?=\S{0,128}[a-z])\S{8,}"
+# Within a text it is of no account how a name begins.
 _ENDING = (
     r"(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|(?:api|private|access|account|encryption)[_-]?key"
     r"|sharedaccesssignature|keystore\.key|authorization)[\w.-]{0,64}"
 )
 _NAMED = rf"[\w.-]{{0,64}}{_ENDING}"
-# "PASS: 3 tests" is none, nor is "key=value". keytool -storepass x, openssl -passin pass:x.
-_OF_KEYTOOL = r"\w{0,16}pass(?:in|out)?"
-_SHORT = (
-    r"\b(?:\w{1,64}[_.-])?pass(?:=|\\*[\"']\s*:\s*)|--(?:[\w-]{0,32}-)?(?:pass|key)(?:\s+|=)|[?&]sig="
-    r"|(?<!\S)(?:-u|--(?:proxy-)?user)\s*[^\s:]{1,64}:|(?<!\S)--oauth2-bearer\s+"
-    rf"|(?<!\S)-{_OF_KEYTOOL}\s+"
-)
-# Name and value as two fields, as of variables in YAML, JSON and XML; and PASSWORD 'x' of SQL.
-_FIELDS = rf"""\bname\\*["']?\s*[:=]\s*\\*["']?{_NAMED}\\*["']?\s*,?\s*\\*["']?value\\*["']?\s*[:=]\s*"""
-_SQL = r"\b(?:password|identified\s+by)\s+(?=')"
 _SIGN = r"""(?:\[\w*\])?(?:\x1b\[[\d;]*m)?(?:\\*["']?\s*[=:]>?\s*|>)"""
-_IN_TEXT = re.compile(
-    rf"""(?P<header>\b(?:authorization|(?:set-)?cookie)\s*:\s*)[^\s"'][^\r\n"']*"""
-    rf"|(?P<name>{_FIELDS}|{_ENDING}{_SIGN}|--{_NAMED}\s+|\bBearer\s+|{_SQL}|{_SHORT}){_VALUE}"
-    r"|(?P<scheme>://)\S+(?=@)",
-    re.IGNORECASE,
+_OF_KEYTOOL = r"\w{0,16}pass(?:in|out)?"
+_OF_AUTH = r"(?:[\w-]{1,32}-)?auth"
+# What may stand behind "password" in a sentence: "password is wrong", "password authentication failed".
+_ORDINARY_WORDS = (
+    "a all also an and any are as at be been before being but by can cannot could did do does for from had has have if "
+    "in is isn't it its may might must my no not of on only or per shall should than that the their this to too until "
+    "via was wasn't were when where which while will with without would your "
+    "accepted bad change changed changes correct denied empty encrypted expired expires failed given hidden incorrect "
+    "invalid mismatch missing needed protected provided refused rejected required reset saved set specified stored "
+    "supplied unset updated used wrong "
+    "auth authentication based callback check config configuration encoder entry field file hash length login manager "
+    "option parameter policy prompt property provider rotation setting store update value verification"
 )
+_ORDINARY = rf"""(?:{"|".join(_ORDINARY_WORDS.split())})(?=[.,;:!?)"']{{0,8}}(?:\s|\Z))"""
+# What -p is followed by where it is no password: ports (9092, 8080:80/tcp), and name=value.
+_OPEN_BEHIND_P = r"""(?:[\d:./,-]+(?:/(?:tcp|udp))?(?=\s|\Z)|[a-z_][\w.-]{0,64}=[^\s=])"""
+_RULES = (
+    # Authorization: Basic ..., Cookie: a=..; b=..: the whole line.
+    _Rule("header", r"\b(?:authorization|(?:set-)?cookie)\s*:\s*", r"""[^\s"'][^\r\n"']*"""),
+    # Name and value as two fields, as of variables in YAML, JSON and XML.
+    _Rule(
+        "fields",
+        rf"""\bname\\*["']?\s*[:=]\s*\\*["']?{_NAMED}\\*["']?\s*,?\s*\\*["']?value\\*["']?\s*[:=]\s*""",
+        _VALUE,
+    ),
+    # password=..., "token": "...", <password>...
+    _Rule("assignment", rf"{_ENDING}{_SIGN}", _VALUE),
+    # DB_PASS=..., "pass": "..."; "PASS: 3 tests" is none.
+    _Rule("short_assignment", r"\b(?:\w{1,64}[_.-])?pass(?:=|\\*[\"']\s*:\s*)", _VALUE),
+    # --db-password ..., --api-key ..., --pass=..., --auth ...
+    _Rule("option", rf"--{_NAMED}\s+|--(?:[\w-]{{0,32}}-)?(?:pass|key)(?:\s+|=)|--{_OF_AUTH}(?:\s+|=)", _VALUE),
+    # -storepass ... of keytool, -passin ... of openssl.
+    _Rule("java_option", rf"(?<!\S)-{_OF_KEYTOOL}\s+", _VALUE),
+    # -p ...; mkdir -p DIRECTORY is none.
+    _Rule("p_option", rf"(?<!\S)(?<!mkdir )(?-i:-p)[ \t]+(?!-|{_OPEN_BEHIND_P})", _VALUE),
+    _Rule("p_of_mysql", r"\b(?:mysql|mariadb)[\w-]{0,16} (?:[^\s|;]{1,64} ){0,8}?(?-i:-p)(?!\s)", _VALUE),
+    # curl -u ann:..., --oauth2-bearer ...
+    _Rule("curl", r"(?<!\S)(?:-u|--(?:proxy-)?user)\s*[^\s:]{1,64}:|(?<!\S)--oauth2-bearer\s+", _VALUE),
+    _Rule("bearer", r"\bBearer\s+", _VALUE),
+    _Rule("signature", r"[?&]sig=", _VALUE),
+    _Rule("sql", r"\b(?:password|identified\s+by)\s+(?=')", _VALUE),
+    # password ..., as in .netrc, and "the password is ..."
+    _Rule("password", rf"passw(?:or)?d[ \t]+(?![-(\[<|,;.)]|{_ORDINARY})|passphrase[ \t]+(?!{_ORDINARY})", _VALUE),
+    _Rule("said", rf"{_ENDING}[ \t]+(?:(?:is|was|to)[ \t]+)?(?={_MADE})", r"\S+"),
+    # jdbc:oracle:thin:ann/...@there, sqlplus ann/...@there, or that argument alone
+    _Rule("oracle", r"(?:\bjdbc:oracle:\w{1,16}:|\bsqlplus[ \t]+|\A)[^\s/@:]{1,64}/", r"\S{1,512}(?=@)"),
+    # https://ann:...@there, ann:...@there; User:ann@REALM is a principal.
+    _Rule("address", r"://", r"\S+(?=@)"),
+    _Rule("login", r"(?<![\w.-])(?!(?-i:User):)[\w.+-]{1,64}:(?!//)", r"\S{1,512}(?=@[\w\[])"),
+)
+_IN_TEXT = re.compile("|".join(f"(?P<{each.name}>{each.before}){each.secret}" for each in _RULES), re.IGNORECASE)
 # Also one whose beginning was cut off.
 _PRIVATE_KEY = re.compile(
     r"(?:-----BEGIN [A-Z ]*PRIVATE KEY-----|\A\s*(?:[A-Za-z0-9+/=]+\s+)+(?=-----END [A-Z ]*PRIVATE KEY-----))"
@@ -56,8 +106,13 @@ _PRIVATE_KEY = re.compile(
     re.DOTALL,
 )
 # An argument whose value is a secret: --password x, and PASSWORD=x, or --password=x, to its end.
-_OPTION = re.compile(rf"--?(?:{_NAMED}|{_OF_KEYTOOL}|key|(?:proxy-)?user|oauth2-bearer)|-u", re.IGNORECASE)
-_ASSIGNMENT = re.compile(rf"\A((?:--?)?(?:{_NAMED}|(?:\w+[_.-])?pass|key)=).*\Z", re.IGNORECASE | re.DOTALL)
+_OPTION = re.compile(rf"--?(?:{_NAMED}|{_OF_KEYTOOL}|key|{_OF_AUTH}|(?:proxy-)?user|oauth2-bearer)|-u", re.IGNORECASE)
+_ASSIGNMENT = re.compile(
+    rf"\A((?:--?)?(?:{_NAMED}|(?:\w+[_.-])?pass|key)=|--{_OF_AUTH}=).*\Z", re.IGNORECASE | re.DOTALL
+)
+# Those of -p, which may be behind a blank or not.
+_BEHIND_P = re.compile(rf"(?!-|{_OPEN_BEHIND_P}).*", re.IGNORECASE | re.DOTALL)
+_OF_MYSQL = re.compile(r"(?:.*/)?(?:mysql|mariadb)[\w-]*")
 
 
 def is_secret(key: str) -> bool:
@@ -78,19 +133,25 @@ def shown(key: str, value: str) -> str:
     """
     if value and is_secret(key) and not (value.startswith("${") and value.endswith("}")):
         return HIDDEN
-    return without_secrets(value) if "://" in value else value
+    return without_secrets(value) if "@" in value or "://" in value else value
 
 
 def without_secrets(text: str) -> str:
     """Return a text that others have written with what looks like a secret hidden; nothing tells one without a name."""
     text = _PRIVATE_KEY.sub(HIDDEN, text)
-    return _IN_TEXT.sub(lambda found: f"{found['header'] or found['name'] or found['scheme']}{HIDDEN}", text)
+    return _IN_TEXT.sub(lambda found: f"{found[found.lastgroup or 0]}{HIDDEN}", text)
 
 
 def command_without_secrets(argv: Sequence[str]) -> str:
     """Return a command as a shell takes it, secrets hidden before it is quoted: quotes in quotes break values up."""
-    hidden = (
-        HIDDEN if _OPTION.fullmatch(before) else without_secrets(_ASSIGNMENT.sub(rf"\1{HIDDEN}", each))
-        for before, each in zip(("", *argv), argv, strict=False)
-    )
-    return shlex.join(hidden)
+    is_mysql = bool(argv) and _OF_MYSQL.fullmatch(argv[0]) is not None
+    pairs = zip(("", *argv), argv, strict=False)
+    return shlex.join(_argument_without_secrets(before, each, is_mysql=is_mysql) for before, each in pairs)
+
+
+def _argument_without_secrets(before: str, argument: str, *, is_mysql: bool) -> str:
+    if _OPTION.fullmatch(before) or (before == "-p" and _BEHIND_P.fullmatch(argument)):
+        return HIDDEN
+    if is_mysql and argument.startswith("-p") and argument != "-p":
+        return f"-p{HIDDEN}"
+    return without_secrets(_ASSIGNMENT.sub(rf"\1{HIDDEN}", argument))

@@ -23,6 +23,10 @@ def effects(*lines: str) -> list[Effect]:
     return [each.effect for each in of(*lines)]
 
 
+def test_who_logs_in_before_an_address_is_not_shown() -> None:
+    assert [each.value for each in of("bootstrap.servers = ann:s3cret@there:9092")] == [f"ann:{HIDDEN}@there:9092"]
+
+
 def test_that_a_negative_interval_means_never_is_told() -> None:
     seconds = ("sync.group.offsets.interval.seconds = -1", "a->b.emit.heartbeats.interval.seconds = -5")
     assert [each.why.partition(":")[0] for each in of(*seconds)] == ["negative", "negative"]

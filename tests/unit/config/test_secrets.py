@@ -67,6 +67,25 @@ from mirror.config.secrets import command_without_secrets, without_secrets
         "Set-Cookie: session=s3cret; HttpOnly",
         "encryption_key=s3cret",
         "MIIEpAIBAAs3cret\nAAAA\n-----END RSA PRIVATE KEY-----",
+        "machine there login ann password s3cret",
+        "ssl.key.password s3cret",
+        "password is-s3cret",
+        "the password is s3cret-7",
+        "passphrase s3cret",
+        "the token is s3cret77",
+        "api_key AKIAs3cret77",
+        "redis-cli --auth s3cret",
+        "client --proxy-auth=s3cret",
+        "client --password s3cret",
+        "client -p s3cret",
+        "client -p 's3cret 9092'",
+        "client -p 9092s3cret",
+        "client -p czNjcmV0s3cret==",
+        "mysqldump -h there -u ann -ps3cret orders",
+        "jdbc:oracle:thin:ann/s3cret@there:1521/orders",
+        "sqlplus ann/s3cret@there",
+        "bootstrap.servers = ann:s3cret@there",
+        "ann:p@s3cret@there:9092 does not answer",
     ],
 )
 def test_a_secret_in_a_text_is_hidden(text: str) -> None:
@@ -86,6 +105,21 @@ def test_a_secret_in_a_text_is_hidden(text: str) -> None:
         "AAAA\n-----END CERTIFICATE-----\nready",
         "group audit -bypass",
         "authorization is off",
+        "password is wrong",
+        "password authentication failed for user ann",
+        "Enter password\nready",
+        "password: ",
+        "the password, which is old",
+        "password (hidden)",
+        "unexpected token at line 3",
+        "secret orders",
+        "nc -p 9092 there",
+        "docker run -p 8080:80/tcp nginx",
+        "runbook run failover-drill -p flow=east",
+        "mkdir -p /var/lib/app",
+        "git@example.com:app",
+        "User:ann@EXAMPLE.COM may not write",
+        "there:9092, here:9093",
     ],
 )
 def test_what_is_none_is_shown(text: str) -> None:
@@ -106,6 +140,11 @@ def test_what_is_none_is_shown(text: str) -> None:
         "name " * 400,
         "AAAA\n" * 400,
         'password="' * 200,
+        "ann:" * 400,
+        "password is " * 200,
+        "mysql " * 400,
+        "-p " * 400,
+        "jdbc:oracle:thin:" * 200,
     ],
 )
 def test_a_long_word_takes_no_longer_than_it_is_long(text: str) -> None:
@@ -139,7 +178,16 @@ def test_behind_a_block_the_text_is_shown() -> None:
         ("sh", "-c", "curl -u ann:s3cret there"),
         ("client", "--password=a s3cret"),
         ("client", "--connection", "SharedAccessKey=s3cret"),
+        ("redis-cli", "--auth", "s3cret"),
+        ("client", "--auth=my s3cret"),
+        ("client", "-p", "my s3cret"),
+        ("/usr/bin/mysql", "-ps3cret"),
+        ("sqlplus", "ann/s3cret@there"),
     ],
 )
 def test_a_secret_among_arguments_is_hidden(argv: tuple[str, ...]) -> None:
     assert "s3cret" not in command_without_secrets(argv)
+
+
+def test_ports_among_arguments_are_shown() -> None:
+    assert command_without_secrets(("nc", "-p", "9092", "there")) == "nc -p 9092 there"

@@ -99,6 +99,14 @@ def test_with_a_negative_interval_topics_are_looked_for_once(file: Path) -> None
     assert flow.discovery_seconds == math.inf
 
 
+@pytest.mark.parametrize("servers", ["ann:s3cret@a:9092", "ann:s3c,s3cret@a:9092", "ann:s3cret@a"])
+def test_who_logs_in_before_an_address_is_not_repeated(file: Path, servers: str) -> None:
+    file.write_text("\n".join((GOOD[0], f"A.bootstrap.servers = {servers}", *GOOD[2:])))
+    with pytest.raises(ConfigError, match=r":2: A\.bootstrap\.servers: \(hidden\) is not an address") as refusal:
+        load(file)
+    assert "s3c" not in str(refusal.value)
+
+
 def test_the_offset_syncs_topic_on_the_target_is_named_after_the_source(file: Path) -> None:
     """CFG-032."""
     (flow,) = settings(file, "offset-syncs.topic.location = target").enabled_flows
