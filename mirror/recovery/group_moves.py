@@ -8,7 +8,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
+from mirror.model.group_pattern import pattern_of
 from mirror.model.partition import TopicPartition
 from mirror.model.topics import DefaultReplicationPolicy
 from mirror.model.translation import NothingRead, NotMirrored, TooOld, Translation, describe, leads_to
@@ -152,7 +152,7 @@ class MovePlan:
         """The pattern for ``--groups`` that leaves out those that cannot be moved; None: there are no others."""
         refused = {each.group for each in self.refused}
         others = sorted({each.group for each in self.positions} - refused)
-        return "|".join(map(re.escape, others)) if refused and others else None
+        return pattern_of(others) if refused and others else None
 
     def _is_at_home(self, decision: GroupDecision) -> bool:
         """Tell whether a group is at work on the target in a topic of the target's own, and so has not been elsewhere.
@@ -314,7 +314,7 @@ def plan_moves(
     KafkaProblem
         if the target does not answer.
     """
-    chosen = "|".join(map(re.escape, groups)) if pattern is None else pattern
+    chosen = pattern_of(groups) if pattern is None else pattern
     view = view_groups(
         settings,
         clusters,

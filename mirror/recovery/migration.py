@@ -8,7 +8,6 @@ of which the groups have moved already; its last step says what remains on the o
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from mirror.evidence.facts import Json
 from mirror.evidence.journal import Journal
 from mirror.evidence.seals import end_problem, seal_end
 from mirror.model.flow import Flow
+from mirror.model.group_pattern import pattern_of
 from mirror.model.verdict import Verdict
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved, is_word
 from mirror.recovery.failover import (
@@ -95,7 +95,7 @@ def steps_of_group(move: Move, group: str, directory: Path, word: Word | None = 
     """Return the steps of one group's chapter, whose snapshots lie in ``directory``."""
     own = replace(
         move,
-        ends=move.ends.of_groups(re.escape(group)),
+        ends=move.ends.of_groups(pattern_of([group])),
         applications=_Part(move.applications, group),
         directory=directory,
         agreed=frozenset({group}),
@@ -271,8 +271,7 @@ class Migration:
         move = self.move
         copied = move.ends.copied()
         left = [each for each in self.groups if not self._progress_of(each).is_beyond_return]
-        pattern = "|".join(map(re.escape, left))
-        moves = move.ends.of_groups(pattern).plan_groups(ask_source=True) if left else None
+        moves = move.ends.of_groups(pattern_of(left)).plan_groups(ask_source=True) if left else None
         loss = loss_of(move.ends, copied, ask_source=True)
         refusal = None
         if (other := move.in_the_way(copied.failovers)) is not None:

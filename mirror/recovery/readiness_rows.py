@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mirror.model.counts import first_of
+from mirror.model.group_pattern import pattern_of
 from mirror.recovery.differences import Difference, Impact
 
 _NAMED = 5
@@ -89,8 +90,7 @@ def _with_placeholder(where: str, mend: str) -> tuple[str, str]:
 
 def _together(text: str, names: Sequence[str]) -> str:
     if _GROUPS in text and text.count(_NAME) == 1:
-        pattern = "|".join(re.sub(r"([.^$*+?{}\[\]\\|()])", r"\\\1", name) for name in names)
-        return text.replace(_GROUPS, f"--groups {shlex.quote(pattern)}")
+        return text.replace(_GROUPS, f"--groups {shlex.quote(pattern_of(names))}")
     if re.search(rf"--[\w-]+ {_NAME}", text):
         return f"{text}, with {_NAME} each of {', '.join(names)}"
     return text.replace(_NAME, ", ".join(names))

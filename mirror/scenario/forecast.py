@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from mirror.config.errors import ConfigError
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import KafkaProblem
 from mirror.model.flow import Flow
+from mirror.model.group_pattern import pattern_of
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
@@ -36,7 +36,7 @@ def forecast(stage: ScenarioStage) -> tuple[Mapping[str, Forecast], str | None]:
     names = [group.name for group in scenario.groups if group.cluster == scenario.active]
     (settings,) = (each for each in stage.settings.enabled_flows if each.flow == flow)
     try:
-        plan = plan_rehearsal(stage.settings, settings, pattern="|".join(map(re.escape, names)))
+        plan = plan_rehearsal(stage.settings, settings, pattern=pattern_of(names))
         with Cluster.connect(stage.settings.clusters[scenario.active]) as active:
             ends = active.offsets({each.source for each in plan.partitions}, "latest")
     except (KafkaProblem, ConfigError) as problem:

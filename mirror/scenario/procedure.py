@@ -5,7 +5,6 @@ For Java MirrorMaker 2 some steps are others (`mirror.scenario.java_procedure`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -19,6 +18,7 @@ from mirror.lab.applications import Deployment, Group
 from mirror.lab_applications import LabApplications
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
+from mirror.model.group_pattern import pattern_of
 from mirror.model.progress import nobody
 from mirror.model.verdict import Verdict
 from mirror.proof.comparison import Equivalence
@@ -145,7 +145,7 @@ def _names(stage: ScenarioStage) -> list[str]:
 
 
 def _request(stage: ScenarioStage, flow: Flow, applications: LabApplications, directory: Path) -> Request:
-    names = "|".join(map(re.escape, _names(stage)))
+    names = pattern_of(_names(stage))
     settings, chosen = stage.settings, _settings_of(stage, flow)
     return Request(settings, chosen, names or None, directory, lambda _: applications, lambda: nullcontext(nobody))
 
