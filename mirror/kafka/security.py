@@ -48,14 +48,23 @@ class UnsupportedSetting(ValueError):
         super().__init__(f"{key}={open_value}: {remedy}")
 
 
+def _login_of(address: str) -> str:
+    """Return the password of an address, or who logs in there without one; empty: nobody."""
+    try:
+        parts = urllib.parse.urlsplit(address)
+    except ValueError:
+        return ""
+    return parts.password or parts.username or ""
+
+
 class NoToken(NoCredentials):
     """The OAuth server gives no token."""
 
     def __init__(self, endpoint: str, client: str, reason: str) -> None:
         # An address may bear a login, or a secret in its query; who cannot use it as it is repeats some of it.
-        login = endpoint.partition("://")[2].partition("/")[0].rpartition("@")[0]
-        for secret in filter(None, (login, login.partition(":")[2])):
-            reason = reason.replace(secret, HIDDEN)
+        secret = _login_of(endpoint)
+        for written in filter(None, (secret, urllib.parse.unquote(secret))):
+            reason = reason.replace(written, HIDDEN)
         super().__init__(f"no token from {without_secrets(endpoint)} for client {client}: {reason}")
 
 

@@ -82,6 +82,8 @@ def test_a_refusal_names_user_and_mechanism_and_other_errors_are_left_alone() ->
     [
         ("https://ann:s3cret@there/token", "nonnumeric port: 's3cret@there'"),
         ("https://s3cret@there/token", "503"),
+        ("https://ann:s3%63ret@there/token", "nobody is called ann:s3cret"),
+        ("https://[ann:s3cret@there/token", "Invalid IPv6 URL"),
         ("https://there/token?client_secret=s3cret&x=1", "503"),
     ],
 )
