@@ -20,7 +20,6 @@ from mirror.commands.arguments import (
     WhoSays,
     Yes,
 )
-from mirror.commands.consent import consent
 from mirror.commands.invocation import (
     VERDICT_NOT_PASS,
     current_user,
@@ -32,6 +31,7 @@ from mirror.commands.output import err, out, print_json, print_table
 from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
 from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.consent import consent
 from mirror.control.gaps import iso_time
 from mirror.control.tick import now_ms
 from mirror.display import waits_on

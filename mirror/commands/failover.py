@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.text import Text
 
 from mirror.asking import ANSWER_SECONDS, yes_or_no
-from mirror.commands.consent import consent_typed
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.consent import consent_typed
 from mirror.control.tick import now_ms
 from mirror.display import waits_on
 from mirror.evidence.verdict_styles import VERDICT_STYLES

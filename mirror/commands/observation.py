@@ -21,13 +21,13 @@ from mirror.commands.arguments import (
     WhoSays,
     Yes,
 )
-from mirror.commands.consent import consent_typed
 from mirror.commands.invocation import STANDARD_ERROR, VERDICT_NOT_PASS, current_user, errors_explained, flow_meant
 from mirror.commands.output import err, out, print_json, print_table, progress
 from mirror.commands.status_page import Looking, duration, page
 from mirror.commands.status_page import watch as watch_status
 from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
+from mirror.consent import consent_typed
 from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, acknowledge, has_topic, iso_time, list_gaps, never_run_as_json
 from mirror.control.group_view import GroupView, view_groups

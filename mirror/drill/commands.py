@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -14,7 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mirror import terminal
-from mirror.asking import ANSWER_SECONDS, is_typed, limit_message, yes_or_no
+from mirror.asking import ANSWER_SECONDS, limit_message, yes_or_no
+from mirror.config.errors import ConfigError
+from mirror.consent import consent_typed
 from mirror.definition_files import DefinitionRefused
 from mirror.drill.catalogue import (
     LoadedRunbook,
@@ -50,10 +51,6 @@ RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN_DIRECTORY", help="Directory of a run, e.g. runs/<utc>-<name>.")
 ]
 ConfirmOption = Annotated[bool, typer.Option("--confirm", help="Ask before the point of no return is crossed.")]
-
-
-class NoWord(Refused):
-    """A person's word was given by nobody."""
 
 
 # Whoever asks for `mirror status` shall not wait for papermill and matplotlib: what needs them is imported where it is
@@ -184,8 +181,9 @@ def resume(
         if dry_run:
             console.print(_resumption_table(plan_resumption(directory, loaded, recheck=recheck or (), seen=seen or ())))
             return
-        if seen and not yes:
-            _ask_for_word(directory, seen)
+        if seen:
+            word = f"The groups behind {', '.join(seen)} are moved by your word that it is at work."
+            consent_typed(directory.path, word, directory.name, yes=yes)
         with sigterm_interrupts(), display_for(console) as display:
             result = resume_run(
                 *(directory, loaded, ShownRun(display)),
@@ -194,7 +192,7 @@ def resume(
                 confirm=_asker(confirm, display),
                 keep=_may_go_on(),
             )
-    except (Refused, FactError) as refused:
+    except (Refused, FactError, ConfigError) as refused:
         _refuse(refused)
     _finish(console, result)
 
@@ -266,22 +264,6 @@ def _resumption_table(resumption: Resumption) -> Table:
     for item in resumption.planned:
         table.add_row(item.step.name, item.step.title, item.decision.value, item.reason)
     return table
-
-
-def _ask_for_word(run: RunDirectory, seen: Sequence[str]) -> None:
-    """Have the run's name typed before a person's word is put on record.
-
-    Raises
-    ------
-    typer.Exit
-        with 2 if nobody can be asked, with 1 unless it is typed.
-    """
-    if not sys.stdin.isatty():
-        _refuse(NoWord("--seen is a person's word, and there is no terminal to ask on: say --yes, or --dry-run"))
-    message = f"The groups behind {', '.join(seen)} are moved by your word that it is at work."
-    if not is_typed(run.name, message, ANSWER_SECONDS):
-        terminal.console(stderr=True).print("Nothing was changed.")
-        raise typer.Exit(1)
 
 
 def _may_go_on() -> bool:

@@ -17,9 +17,8 @@ import confluent_kafka
 import pytest
 from typer.testing import CliRunner
 
-from mirror import asking
+from mirror import asking, consent
 from mirror.cli import app
-from mirror.commands import consent
 from mirror.config.resolving import load
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic

@@ -16,6 +16,7 @@ PACKAGE = ROOT / "mirror"
 MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
     "asking": set(),
+    "consent": {"asking", "config"},
     "escaping": set(),
     "clock": set(),
     "tables": {"escaping"},
@@ -110,6 +111,7 @@ MAY_IMPORT["lab_applications"] = {"lab", "recovery"}
 MAY_IMPORT["drill"] = {
     "display",
     "asking",
+    "consent",
     "terminal",
     "spark",
     "history",
@@ -162,6 +164,7 @@ MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "history", "
 MAY_IMPORT["cli"] = {"background_process", "bench", "extras", "lab", "drill", "scenario", "commands"}
 MAY_IMPORT["commands"] = {
     "asking",
+    "consent",
     "spark_conf",
     "history",
     "monitoring",

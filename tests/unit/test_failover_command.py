@@ -16,9 +16,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mirror import asking
+from mirror import asking, consent
 from mirror.cli import app
-from mirror.commands import consent, failover
+from mirror.commands import failover
 from mirror.kafka.problems import ClusterUnreachable
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow

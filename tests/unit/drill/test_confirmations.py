@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from mirror import asking
+from mirror import asking, consent
 from mirror.cli import app
-from mirror.drill import commands, confirmations
+from mirror.drill import confirmations
 from mirror.drill.catalogue import find_runbook, runbooks_folder
 from mirror.drill.run_record import create_run, record_beginning
 from mirror.evidence.run_directory import RunDirectory
@@ -69,11 +70,24 @@ def test_a_resumption_that_is_only_planned_writes_nothing_and_shows_what_is_left
     assert (done.exit_code, "moves no group nobody" in " ".join(done.stderr.split())) == (2, True)
 
 
-@pytest.mark.parametrize(("typed", "code"), [(None, 2), ("yes", 1), ("", 1)])
+@pytest.mark.parametrize(
+    ("typed", "code", "said"),
+    [
+        (None, 2, "there is no terminal to ask on"),
+        ("yes", 1, "Nothing was changed."),
+        ("", 1, "Nothing was changed."),
+        (typer.Abort(), 1, "Nothing was changed."),
+    ],
+)
 def test_nobodys_word_is_taken_for_a_persons(
-    migration: RunDirectory, monkeypatch: pytest.MonkeyPatch, typed: str | None, code: int
+    migration: RunDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    typed: str | typer.Abort | None,
+    code: int,
+    said: str,
 ) -> None:
-    """Without a terminal there is nobody; at one the run's name is typed."""
+    """Without a terminal there is nobody; at one the run's name is typed, and Ctrl-C is a no."""
     asked: list[str] = []
 
     class Somebody(io.StringIO):
@@ -82,13 +96,15 @@ def test_nobodys_word_is_taken_for_a_persons(
 
     def prompt(question: str, **_: object) -> str:
         asked.append(question)
+        if isinstance(typed, typer.Abort):
+            raise typed
         return typed or ""
 
     before = contents(migration)
-    monkeypatch.setattr(commands.sys, "stdin", Somebody())
+    monkeypatch.setattr(consent.sys, "stdin", Somebody())
     monkeypatch.setattr(asking.typer, "prompt", prompt)
     with pytest.raises(SystemExit) as ended:
         app(["runbook", "resume", str(migration.path), "--seen", "audit"])
-    assert ended.value.code == code
+    assert (ended.value.code, said in capsys.readouterr().err) == (code, True)
     assert [f"Type {migration.name} to go on" in each for each in asked] == [True] * (typed is not None)
     assert contents(migration) == before
