@@ -21,14 +21,18 @@ _INDENT: Final = "  "
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A sentence below a heading: indented, and further where it goes on in another line, so as to be told apart."""
+    """A sentence below a heading: indented, and further where it goes on in another line, so as to be told apart.
+
+    ``lead`` is what stands before it, and how that is styled.
+    """
 
     text: str
     style: str = ""
+    lead: tuple[str, str] = ("", "")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Fold the sentence between words; only a word that is longer than a line is broken."""
-        whole = Text(printable_lines(self.text), style=self.style, overflow="fold")
+        whole = Text.assemble(self.lead, (printable_lines(self.text), self.style), overflow="fold")
         for number, line in enumerate(whole.wrap(console, max(1, options.max_width - 2 * len(_INDENT)))):
             line.rstrip()
             yield Text.assemble(_INDENT * (2 if number else 1), line, overflow="fold")

@@ -95,6 +95,12 @@ class Terminal:
     err: Console
     progress: Callable[[], AbstractContextManager[Watch]]
 
+    def tell(self, message: str, command: str) -> None:
+        """Tell how something stands, and by which command it goes on: in a line of its own, which can be copied."""
+        self.err.print(Remark(message))
+        if command:
+            self.err.print(f"  {command}", soft_wrap=True)
+
 
 def fail_over(
     settings: MirrorSettings, chosen: FlowSettings, mode: Mode | None, asked: Asked, terminal: Terminal
@@ -203,8 +209,8 @@ class _Session:
             return
         found, out = step.result, self.terminal.out
         time = "proven" if step.was_proven else f"{step.seconds:.1f} s"
-        out.print(f"{found.verdict:>8}", style=VERDICT_STYLES[found.verdict], end="", highlight=False)
-        out.print(f"  {step.name} ({time}): {found.detail}", markup=False, highlight=False, soft_wrap=True)
+        verdict = f"{found.verdict:>7}", VERDICT_STYLES[found.verdict]
+        out.print(Remark(f"  {step.name} ({time}): {found.detail}", lead=verdict))
 
     def concluded(
         self, steps: Sequence[StepResult], rows: Sequence[Any], positions: Sequence[Any], refusal: str | None = None
@@ -239,7 +245,7 @@ class _Session:
         if refusal is not None:
             self.terminal.err.print(refusal, markup=False)
         elif not self.asked.dry_run and verdict is not Verdict.PASS:
-            self.terminal.err.print(self.stands(steps), markup=False, soft_wrap=True)
+            self.terminal.tell(*self.stands(steps))
         return NOT_PASSED if refusal is not None or (verdict is not Verdict.PASS and is_there) else PASSED
 
     def print_interrupted(self) -> None:
@@ -247,8 +253,8 @@ class _Session:
         move, stopped = self.planned.move, ""
         if has_stopped(self.run_directory):
             stopped = f" The applications on {move.flow.source} are stopped, and started nowhere yet."
-        message = f"Interrupted. The run stands where it is.{stopped} To go on, or with --take-back to undo it: "
-        self.terminal.err.print(message + self.again, markup=False, soft_wrap=True)
+        message = f"Interrupted. The run stands where it is.{stopped} To go on, or with --take-back to undo it:"
+        self.terminal.tell(message, self.again)
 
     def other_modes(self, *, is_refused: bool) -> str:
         """Return how a source is failed over that answers, or refuses the login of the file."""
@@ -269,8 +275,8 @@ class _Session:
             named += ["--applications", str(self.asked.applications)]
         return shlex.join(["mirror", self.planned.procedure, str(self.file), *named])
 
-    def stands(self, steps: Sequence[StepResult]) -> str:
-        """Return where a run stands that has not passed, and how it goes on."""
+    def stands(self, steps: Sequence[StepResult]) -> tuple[str, str]:
+        """Return where a run stands that has not passed, and the command by which it goes on; empty: none does."""
         again = self.again
         failed = next((each for each in steps if each.result.verdict is Verdict.FAIL), None)
         # What was taken back before it failed, because a moment had passed, says nothing of how it stands.
@@ -278,25 +284,25 @@ class _Session:
         if failed is None:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is Verdict.UNKNOWN)
             if self.asked.takes_back:
-                return f"All is taken back; nobody has looked at: {unseen}"
-            return f"All is done; nobody has looked at: {unseen}. With somebody who has: {again}"
+                return f"All is taken back; nobody has looked at: {unseen}", ""
+            return f"All is done; nobody has looked at: {unseen}. With somebody who has:", again
         if not back and failed is not steps[-1]:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is not Verdict.PASS)
-            return f"All is done, and on record; what was not seen: {unseen}. To look again: {again}"
+            return f"All is done, and on record; what was not seen: {unseen}. To look again:", again
         if failed.name == DETECT and self.planned.run.is_new:
             modes = self.other_modes(is_refused=REFUSES_LOGIN in failed.result.detail)
-            return f"Nothing was changed. {modes}, in a run directory of its own. Once it is gone: {again}"
+            return f"Nothing was changed. {modes}, in a run directory of its own. Once it is gone:", again
         if back and all(each.result.verdict is not Verdict.FAIL for each in back):
             unseen = ", ".join(each.name for each in back if each.result.verdict is Verdict.UNKNOWN)
             anew = next((f", but: {each.result.detail}" for each in back if each.name == f"back: {MAKE_ANEW}"), "")
             looked = f", but nobody has looked at: {unseen}" if unseen else ""
             message = f"It stopped at {failed.name}, and everything is as it was before{anew}{looked}"
-            return f"{message}. To try again: {again}"
+            return f"{message}. To try again:", again
         left = "".join(f" Not taken back: {each.name[6:]}." for each in back if each.result.verdict is Verdict.FAIL)
         if failed.result.detail == BEYOND_RETURN and self.planned.procedure == FAILOVER:
             home = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
-            return f"Nothing is taken back. To lead it back: {shlex.join(['mirror', FAILBACK, str(self.file), *home])}"
-        return f"It stands at {failed.name}.{left} To go on: {again}"
+            return "Nothing is taken back. To lead it back:", shlex.join(["mirror", FAILBACK, str(self.file), *home])
+        return f"It stands at {failed.name}.{left} To go on:", again
 
 
 def _perform(session: _Session) -> int:
@@ -336,8 +342,8 @@ def _perform(session: _Session) -> int:
     except OSError as problem:
         # What goes wrong with a step is in its result; without its journal the run cannot go on.
         if problem.filename is not None:
-            message = f"It ended in the middle of a step: {problem.filename} cannot be written. See to that, then: "
-            session.terminal.err.print(message + session.again, markup=False, soft_wrap=True)
+            message = f"It ended in the middle of a step: {problem.filename} cannot be written. See to that, then:"
+            session.terminal.tell(message, session.again)
         raise
     facts = {each.name: each.result.facts for each in carried}
     return session.concluded(carried, rows_in(facts.get(GROUPS, {})), positions_of(facts.get(CUT, {})))

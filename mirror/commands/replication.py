@@ -142,7 +142,7 @@ def plan(
 
 def _print_plan(plan: FlowPlan, *, show_all: bool) -> None:
     if plan.problem is not None:
-        out.print(f"{plan.flow}: {plan.problem}", markup=False, style="red", soft_wrap=True)
+        out.print(f"{plan.flow}: {plan.problem}", markup=False, style="red")
         return
     if not plan.enabled:
         out.print(f"{plan.flow}: not enabled", markup=False)

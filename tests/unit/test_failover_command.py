@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mirror import asking, consent
+from mirror import asking, consent, terminal
 from mirror.cli import app
 from mirror.commands import failover
 from mirror.kafka.problems import ClusterUnreachable
@@ -106,6 +107,19 @@ def test_the_plan_has_the_form_of_the_run_and_nothing_is_made(world: World, file
     assert code == 0
     for word in ("stop the applications on east", "from here on nothing is taken back", "audit", "east.orders"):
         assert word in " ".join(text.split())
+
+
+def test_what_is_told_is_folded_and_the_command_behind_it_is_not() -> None:
+    """In 80 columns the closing message was one line of 300 characters."""
+    err = terminal.console(width=40)
+    err.file = stream = io.StringIO()
+    command = f"mirror failover {'f' * 60} --flow 'east->west'"
+    failover.Terminal(err, err, nullcontext).tell("It stands at groups, and all of this was told. To go on:", command)  # type: ignore[arg-type]
+    assert [line.rstrip() for line in stream.getvalue().splitlines()] == [
+        "  It stands at groups, and all of this",
+        "    was told. To go on:",
+        f"  {command}",
+    ]
 
 
 def test_there_and_home_by_the_directory_of_the_failover(world: World, file: Path, tmp_path: Path) -> None:
@@ -302,7 +316,7 @@ def test_the_command_that_goes_on_says_what_was_accepted(world: World, file: Pat
     how = ["--flow", "east->west", "--yes", "--leave-behind", "--run-directory", run]
     found = CliRunner().invoke(app, ["failback", str(file), *how])
     assert found.exit_code == 1
-    assert "To try again: mirror failback" in found.stderr
+    assert "To try again: mirror failback" in " ".join(found.stderr.split())
     assert found.stderr.rstrip().endswith("--leave-behind")
 
 
@@ -511,7 +525,7 @@ def test_a_run_that_is_not_taken_back_any_more_names_the_command_that_leads_back
     found = CliRunner().invoke(app, ["failover", str(file), *how])
     assert found.exit_code == 1
     assert f"mirror failback {file} --flow 'east->west' --run-directory {run}" in found.stderr
-    assert "To go on: mirror failover" not in found.stderr
+    assert "To go on:" not in found.stderr
 
 
 @pytest.mark.parametrize("named", [(), ("--run-directory", "elsewhere")])
@@ -538,7 +552,7 @@ def test_what_a_run_has_taken_back_before_it_failed_is_not_said_to_be_everything
     found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--yes", "--run-directory", run])
     assert (found.exit_code, world.paused) == (1, {THERE.flow})
     assert "back: groups" in found.stdout
-    assert "It stands at groups." in found.stderr
+    assert "It stands at groups." in " ".join(found.stderr.split())
     assert "everything is as it was" not in found.stderr
 
 

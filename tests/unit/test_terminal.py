@@ -35,11 +35,14 @@ def test_a_remark_goes_on_further_in_and_no_word_of_it_is_broken() -> None:
     out.file = stream = io.StringIO()
     out.print(terminal.Remark("orders-0 is stopped: the transform mask failed [/prod]"))
     out.print(terminal.Remark("note: a"))
+    out.print(terminal.Remark(" groups: all stand where they were", lead=("PASS", "green")))
     assert [line.rstrip() for line in stream.getvalue().splitlines()] == [
         "  orders-0 is stopped: the",
         "    transform mask failed",
         "    [/prod]",
         "  note: a",
+        "  PASS groups: all stand",
+        "    where they were",
     ]
 
 
