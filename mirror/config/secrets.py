@@ -47,7 +47,7 @@ _ENDING = (
     r"|sharedaccesssignature|keystore\.key|authorization)[\w.-]{0,64}"
 )
 _NAMED = rf"[\w.-]{{0,64}}{_ENDING}"
-_SIGN = r"""(?:\[\w*\])?(?:\x1b\[[\d;]*m)?(?:\\*["']?\s*[=:]>?\s*|>)"""
+_SIGN = r"""(?:\[\w*\])?(?:\x1b\[[\d;]*m)?(?:\\*["']?\s*(?::=|[=:]>?)\s*|["']?>)"""
 _OF_KEYTOOL = r"\w{0,16}pass(?:in|out)?"
 _OF_AUTH = r"(?:[\w-]{1,32}-)?auth"
 # What may stand behind "password" in a sentence: "password is wrong", "password authentication failed".
@@ -77,8 +77,12 @@ _RULES = (
     _Rule("assignment", rf"{_ENDING}{_SIGN}", _VALUE),
     # DB_PASS=..., "pass": "..."; "PASS: 3 tests" is none.
     _Rule("short_assignment", r"\b(?:\w{1,64}[_.-])?pass(?:=|\\*[\"']\s*:\s*)", _VALUE),
-    # --db-password ..., --api-key ..., --pass=..., --auth ...
-    _Rule("option", rf"--{_NAMED}\s+|--(?:[\w-]{{0,32}}-)?(?:pass|key)(?:\s+|=)|--{_OF_AUTH}(?:\s+|=)", _VALUE),
+    # --db-password ..., -token ..., --api-key ..., --pass=..., --auth ...
+    _Rule(
+        "option",
+        rf"(?:--|(?<!\S)-){_NAMED}\s+|--(?:[\w-]{{0,32}}-)?(?:pass|key)(?:\s+|=)|--{_OF_AUTH}(?:\s+|=)",
+        _VALUE,
+    ),
     # -storepass ... of keytool, -passin ... of openssl.
     _Rule("java_option", rf"(?<!\S)-{_OF_KEYTOOL}\s+", _VALUE),
     # -p ...; mkdir -p DIRECTORY is none.
@@ -87,18 +91,18 @@ _RULES = (
     # curl -u ann:..., --oauth2-bearer ...
     _Rule("curl", r"(?<!\S)(?:-u|--(?:proxy-)?user)\s*[^\s:]{1,64}:|(?<!\S)--oauth2-bearer\s+", _VALUE),
     _Rule("bearer", r"\bBearer\s+", _VALUE),
-    _Rule("signature", r"[?&]sig=", _VALUE),
+    _Rule("signature", r"[?&](?:X-\w{1,16}-)?sig(?:nature)?=", _VALUE),
     _Rule("sql", r"\b(?:password|identified\s+by)\s+(?=')", _VALUE),
     # password ..., as in .netrc, and "the password is ..."
     _Rule("password", rf"passw(?:or)?d[ \t]+(?![-(\[<|,;.)]|{_ORDINARY})|passphrase[ \t]+(?!{_ORDINARY})", _VALUE),
     _Rule("said", rf"{_ENDING}[ \t]+(?:(?:is|was|to)[ \t]+)?(?={_MADE})", r"\S+"),
     # jdbc:oracle:thin:ann/...@there, sqlplus ann/...@there, or that argument alone
     _Rule("oracle", r"(?:\bjdbc:oracle:\w{1,16}:|\bsqlplus[ \t]+|\A)[^\s/@:]{1,64}/", r"\S{1,512}(?=@)"),
-    # https://ann:...@there, ann:...@there; User:ann@REALM is a principal.
-    _Rule("address", r"://", r"\S+(?=@)"),
+    # ann:...@there; User:ann@REALM is a principal.
     _Rule("login", r"(?<![\w.-])(?!(?-i:User):)[\w.+-]{1,64}:(?!//)", r"\S{1,512}(?=@[\w\[])"),
 )
 _IN_TEXT = re.compile("|".join(f"(?P<{each.name}>{each.before}){each.secret}" for each in _RULES), re.IGNORECASE)
+_WORD = re.compile(r"\S+")
 # Also one whose beginning was cut off.
 _PRIVATE_KEY = re.compile(
     r"(?:-----BEGIN [A-Z ]*PRIVATE KEY-----|\A\s*(?:[A-Za-z0-9+/=]+\s+)+(?=-----END [A-Z ]*PRIVATE KEY-----))"
@@ -138,8 +142,15 @@ def shown(key: str, value: str) -> str:
 
 def without_secrets(text: str) -> str:
     """Return a text that others have written with what looks like a secret hidden; nothing tells one without a name."""
-    text = _PRIVATE_KEY.sub(HIDDEN, text)
+    text = _WORD.sub(lambda found: _without_login(found[0]), _PRIVATE_KEY.sub(HIDDEN, text))
     return _IN_TEXT.sub(lambda found: f"{found[found.lastgroup or 0]}{HIDDEN}", text)
+
+
+def _without_login(word: str) -> str:
+    """Return a word without who logs in to an address, if it has one; what it says may hold any sign."""
+    before, scheme, rest = word.partition("://")
+    login, at, where = rest.rpartition("@")
+    return f"{before}{scheme}{HIDDEN}{at}{where}" if login else word
 
 
 def command_without_secrets(argv: Sequence[str]) -> str:

@@ -355,7 +355,7 @@ class SameOffsetsLane(Lane):
             self.stop(foreign_write(self.work.target, self.append_point.end, target_end))
 
     def skip_gap(self, log_start: int, now_ms: int) -> None:
-        """Go on at the start of the source's log; what the flow back has copied or padded before that is not missing."""
+        """Go on at the start of the source's log; what the flow back has written before that is not missing."""
         if self.work.begins_with_copy(log_start):
             self._copied_back_until = log_start
         if self.work.is_original:

@@ -36,6 +36,11 @@ from mirror.config.secrets import command_without_secrets, without_secrets
         "password\x1b[0m: s3cret",
         "ssl.keystore.key=s3cret",
         "https://ann:9092/s3cret@example.com",
+        "https://there/a?b=1&X-Amz-Signature=s3cret",
+        'password := "s3cret"',
+        "client -token s3cret",
+        "client -Dfile=x -keystore-password s3cret",
+        '<entry key="db.password">s3cret</entry>',
         "-----BEGIN PRIVATE KEY-----\ns3cret",
         '{"token":5,"password": "s3cret"}',
         '{"secret":null,"password":"my s3cret"}',
@@ -145,6 +150,9 @@ def test_what_is_none_is_shown(text: str) -> None:
         "mysql " * 400,
         "-p " * 400,
         "jdbc:oracle:thin:" * 200,
+        "://" * 700,
+        "-token" * 400,
+        'token">' * 400,
     ],
 )
 def test_a_long_word_takes_no_longer_than_it_is_long(text: str) -> None:
