@@ -270,12 +270,12 @@ def _groups(
 
 def _moves(everything: MirrorSettings, settings: FlowSettings, target: Side, *, asks_source: bool) -> MovePlan:
     """Return what would become of the groups; nothing, where the flow has never run: then nothing is known of any."""
-    flows, clusters = everything.enabled_flows, everything.clusters
+    flows, clusters, back = everything.enabled_flows, everything.clusters, everything.back_of(settings.flow)
     try:
         if _GROUPS_TOPIC in target.topics:
-            return plan_moves(settings, clusters, pattern=".*", ask_source=asks_source, flows=flows)
+            return plan_moves(settings, clusters, pattern=".*", ask_source=asks_source, flows=flows, back=back)
         # There is no group yet; who asks for one makes the topic.
-        view = view_groups(settings, clusters, ask_source=asks_source, flows=flows)
+        view = view_groups(settings, clusters, ask_source=asks_source, flows=flows, back=back)
     except NeverRun:
         return MovePlan(settings, ())
     lacking, unneeded = untranslated(view, (), settings)

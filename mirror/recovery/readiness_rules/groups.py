@@ -65,7 +65,10 @@ def _checkpoint_seconds(settings: FlowSettings) -> float:
 
 
 def without_checkpoint(facts: Facts) -> Iterator[Difference]:
-    """With the source gone a group goes on by its checkpoint, or by auto.offset.reset where there is none (CKP-10)."""
+    """With the source gone a group goes on by its checkpoint, or by auto.offset.reset where there is none (CKP-10).
+
+    So do groups that read copies which the flow back makes: only topics that the file selects get checkpoints (CKP-07).
+    """
     checkpoints = seen(facts.groups.checkpoints)
     settings = facts.settings
     mend = f"wait for {_checkpoint_seconds(settings):g} s"
@@ -77,13 +80,16 @@ def without_checkpoint(facts: Facts) -> Iterator[Difference]:
             missing[each.group].append(each)
     for group, positions in sorted(missing.items()):
         first = positions[0]
+        read = {each.source.topic for each in positions if each.source is not None}
+        unselected = sorted(topic for topic in read if not settings.topic_filter.matches(topic))
+        selected = mends.flow_key(facts, "topics", f"..., {', '.join(unselected)}")
         yield Difference(
             Impact.LOSES,
             "a group has no checkpoint on the target",
             group,
             f"{first.topic}-{first.partition} at {first.upstream}, {counted(len(positions), 'partition')} in all",
             "no checkpoint",
-            mend,
+            f"{selected} (for checkpoints: it is not copied back), and {mend}" if unselected else mend,
         )
 
 

@@ -731,6 +731,14 @@ def test_checkpoints_that_are_written_need_only_be_waited_for(more: Sequence[str
     assert found.mend == mend
 
 
+def test_who_reads_a_copy_of_the_flow_back_has_a_checkpoint_only_where_that_is_selected() -> None:
+    """The failover moves such a group too; readiness looked at those of the topic filter alone."""
+    reader = moves(positions=(position(source=TopicPartition("west.orders", 0)),))
+    (found,) = only(both(lines("topics = orders"), reader, groups(checkpoints={})), "group-without-checkpoint")
+    selected = "east->west.topics = ..., west.orders (for checkpoints: it is not copied back)"
+    assert found.mend == f"{selected}, and wait for 5 s"
+
+
 def test_with_unchanged_names_the_copy_is_what_is_written_to() -> None:
     known = replace(facts(), copies={TOPIC: TOPIC})
     assert known.twins == [(TOPIC, TOPIC)]
