@@ -85,6 +85,8 @@ class LogTail:
                     self._look_for_truncation(reader, starts[partition], ends[partition])
                     reader.position = starts[partition]
                 elif is_late:
+                    # Its leader says whether it is the log that was read, before all of that is read again.
+                    reader.fetch(wait_ms=0, most_bytes=1)
                     reader.position = starts[partition]
                 before[partition] = reader.position, reader.read_up_to
                 for content, _ in reader.read_to(ends[partition], read_committed=self._committed):
@@ -92,7 +94,7 @@ class LogTail:
         except LogTruncated as truncated:
             self._go_back(before)
             self.loss = str(truncated)
-            self._readers[truncated.partition].position = starts[truncated.partition]
+            self._readers[truncated.partition] = LogReader(channel, truncated.partition, starts[truncated.partition])
             self._beyond.pop(truncated.partition, None)
             return self.poll()
         except CorruptBatch as problem:

@@ -52,11 +52,15 @@ class Reader:
         self.channel, self.address, self.position = channel, address, position
         self.read_up_to = EpochEnd(NOT_KNOWN, position)
 
+    def fetch(self, **_: object) -> None:
+        at = self.channel.truncated_at
+        if at is not None and self.read_up_to == EpochEnd(3, self.position):
+            raise LogTruncated("west", self.address, self.read_up_to, EpochEnd(3, at))
+
     def read_to(self, end: int, **_: object) -> Iterator[tuple[list[int], None]]:
-        at, self.channel.truncated_at = self.channel.truncated_at, None
-        if at is not None:
-            raise LogTruncated("west", self.address, EpochEnd(3, self.position), EpochEnd(3, at))
+        self.fetch()
         found, self.position = list(range(self.position, end)), end
+        self.read_up_to = EpochEnd(3, end)
         yield found, None
 
 
@@ -108,8 +112,14 @@ def test_all_is_read_again_once_a_deletion_may_have_been_cleaned_away_unseen(
 
 @pytest.mark.parametrize(
     "lost",
-    [{"id": "another"}, {"start": 4, "end": 6}, {"end": 2}, {"end": 9, "truncated_at": 2}],
-    ids=["created anew", "no beginning", "no end", "another end, and more"],
+    [
+        {"id": "another"},
+        {"start": 4, "end": 6},
+        {"end": 2},
+        {"end": 9, "truncated_at": 2},
+        {"start": 3, "end": 9, "truncated_at": 2},
+    ],
+    ids=["created anew", "no beginning", "no end", "another end, and more", "nothing of what was read"],
 )
 def test_what_is_known_of_a_topic_that_was_lost_meanwhile_is_not_forgotten(topic: Topic, lost: dict[str, Any]) -> None:
     """It is to be written again."""
