@@ -366,6 +366,7 @@ class OffsetMap:
         """Return where a reader at downstream ``position`` goes on upstream: behind the source of the last copy before.
 
         Not at the source of the first copy that follows: what lies between the two has no copy, so it was not read.
+        Where nothing was copied yet there are markers alone, which consumers pass: they have read nothing.
         """
         if position > self.downstream_next:
             return Bounded(self.upstream_next, position - self.downstream_next)
@@ -381,9 +382,9 @@ class OffsetMap:
         if passed is not None:
             return Exact(passed.read_through)
         first = self.runs.first
-        if first is None:
+        if first is None and (self.is_pruned or not self.complete_from_origin):
             return NotMirrored()
-        if self.is_pruned or (position < first.downstream and not self.complete_from_origin):
+        if first is not None and (self.is_pruned or (position < first.downstream and not self.complete_from_origin)):
             return TooOld(first.downstream)
         return Exact(self.origin)
 

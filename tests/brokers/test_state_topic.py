@@ -18,7 +18,7 @@ from mirror.config.settings import ClusterSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.status import FlowObserver
 from mirror.control.tick import now_ms
-from mirror.kafka import log
+from mirror.kafka import log_tail
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogWriter, read_records
@@ -303,7 +303,7 @@ def test_who_was_away_for_longer_than_the_topic_keeps_deletions_reads_all_of_it_
     west.create_topics([NewTopic(topic, 1, 1, {"cleanup.policy": "compact", "delete.retention.ms": "600000"})])
     began = steady_seconds()
     now = iter([began, began + 500, began + 1200])
-    monkeypatch.setattr(log, "steady_seconds", lambda: next(now))
+    monkeypatch.setattr(log_tail, "steady_seconds", lambda: next(now))
     with closing(LogWriter(client)) as writer, closing(LogTail(client, topic)) as tail:
         writer.append(topic, 0, [(b"kept", b"value", (), 5)])
         assert [each.key for each in tail.poll()] == [b"kept"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
@@ -179,9 +179,14 @@ def test_what_lies_before_the_beginning_of_the_copy_is_too_old(history: History)
         assert all(known.translate_back(position) == TooOld(first) for position in range(first))
 
 
-def test_nothing_copied_leads_nowhere_back() -> None:
-    assert OffsetMap(0, True, Runs(), 0, 0).translate_back(0) == NotMirrored()
-    assert OffsetMap(0, True, Runs(), 0, 0).translate(0) == Exact(0)
+@pytest.mark.parametrize("position", [0, 1])
+def test_where_nothing_was_copied_yet_readers_have_read_nothing(position: int) -> None:
+    """Consumers pass the marker of an engine's fence: a planned failover was refused for groups behind one."""
+    nothing = OffsetMap(3, True, Runs(), 3, 1)
+    assert nothing.translate(3) == Exact(1)
+    assert nothing.translate_back(position) == Exact(3)
+    assert replace(nothing, complete_from_origin=False).translate_back(position) == NotMirrored()
+    assert replace(nothing, is_pruned=True).translate_back(position) == NotMirrored()
 
 
 @given(st.sets(st.integers(0, 30), min_size=1), st.integers(0, 100))
