@@ -215,7 +215,9 @@ def _offsets(
         writes_many = target.may_write_markers()
     begun = begun_copies(pairs, upstream, settings, back, state.positions)
     translated = {each.topic for each in pairs if settings.translates_refused(each.topic)}
-    rows = plan_same_offsets(pairs, logs, compacted(upstream, downstream, settings), wanted, begun, translated)
+    rows = plan_same_offsets(
+        pairs, logs, compacted(upstream, downstream, settings), wanted, settings.flow, begun, translated
+    )
     rights = needed_rights(
         settings.flow,
         pads=any(row.get("to pad", "0") != "0" and not row["detail"] for row in rows),

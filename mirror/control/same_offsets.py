@@ -17,7 +17,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.same_offsets.chain import markers_transactional_id
 from mirror.same_offsets.fillers import PADDING_BYTES, TOMBSTONE_BYTES
-from mirror.same_offsets.filling import MANY, Bounds, Refused, may_begin
+from mirror.same_offsets.filling import MANY, Bounds, Refused, may_be_original, may_begin
 
 # Less than half of what was seen on two busy cores, with one broker.
 _FILLERS_A_SECOND = 1_000_000
@@ -47,6 +47,7 @@ def plan_same_offsets(
     logs: Mapping[TopicPartition, Logs],
     cleaned: frozenset[str],
     wanted: SameOffsets,
+    flow: Flow,
     begun: Mapping[TopicPartition, Begun],
     translated: Container[str] = (),
 ) -> list[dict[str, str]]:
@@ -77,7 +78,11 @@ def plan_same_offsets(
         refused = may_begin(found.source, found.copy, wanted.pad_limit)
         if isinstance(refused, Refused):
             action = "translate" if source.topic in translated else "problem"
-            rows.append({"partition": str(source), "action": action, "detail": refused.reason})
+            # The table names the source's partition; what is to be deleted is the copy.
+            detail = f"{copy} on {flow.target}: {refused.reason}"
+            if copy.topic == source.topic and found.copy.end > found.copy.start:
+                detail += f"; {may_be_original(flow.source)}"
+            rows.append({"partition": str(source), "action": action, "detail": detail})
             continue
         rows.append(_cost(source, copy, found, is_compacted=copy.topic in cleaned))
     return rows

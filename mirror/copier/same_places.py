@@ -143,9 +143,8 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
     copy = Bounds(ends.target_start, ends.target_end)
     refused = filling.may_begin(Bounds(origin, ends.source_end), copy, work.pad_limit or 0)
     if refused is not None:
-        # Under unchanged names what is to be deleted may be what applications write to.
         original = (
-            f"; it may be the original: delete it only if all that is to be kept is on {flow.flow.source}"
+            f"; {filling.may_be_original(flow.flow.source)}"
             if work.source.topic == work.target.topic and copy.end > copy.start
             else ""
         )
@@ -424,7 +423,7 @@ def _head_of_others(flow: FlowWork, work: PartitionWork, begins_at: int) -> Refu
 def _advice(flow: FlowWork, work: PartitionWork) -> str:
     """Return what to do with a copy that cannot be gone on with; one that is copied both ways may be the original."""
     if work.is_two_way:
-        return f"it may be the original: delete it only if all that is to be kept is on {flow.flow.source}"
+        return filling.may_be_original(flow.flow.source)
     return "delete the topic there to have it made anew"
 
 

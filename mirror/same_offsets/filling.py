@@ -157,6 +157,14 @@ def may_begin(source: Bounds, copy: Bounds, pad_limit: int) -> Refused | None:
     return None
 
 
+def may_be_original(source: str) -> str:
+    """Return what is to be thought of before a topic is deleted that has the name of the one on the cluster ``source``.
+
+    Under unchanged names it may be what applications write to.
+    """
+    return f"it may be the original: delete it only if all that is to be kept is on {source}"
+
+
 def next_step(begins_at: int, copy: Copy, ahead: Ahead | None, markers: MarkerProducer) -> Step | None:
     """Return what is to be appended to a copy next, or removed from it; None: nothing now.
 

@@ -23,6 +23,7 @@ from tests.unit.control.builders import cluster, entry, flow_settings, topic
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 COPIED = Begun("go on", "copied already")
+FLOW = Flow("east", "west")
 EVERYTHING = SameOffsets(PatternList((".*",)), 1_000_000_000)
 
 
@@ -31,7 +32,7 @@ def row(
 ) -> dict[str, str]:
     cleaned = frozenset({"east.orders"}) if is_cleaned else frozenset()
     logs = {ORDERS: Logs(source, copy, share)}
-    (found,) = plan_same_offsets({ORDERS: COPY}, logs, cleaned, SameOffsets(PatternList((".*",)), limit), {})
+    (found,) = plan_same_offsets({ORDERS: COPY}, logs, cleaned, SameOffsets(PatternList((".*",)), limit), FLOW, {})
     return found
 
 
@@ -61,24 +62,32 @@ def test_a_partition_that_cannot_have_them_is_a_problem_by_name() -> None:
     assert "mirror.offsets.pad.limit is 299" in over["detail"]
     filled = row(Bounds(0, 400), Bounds(0, 7))
     assert filled["action"] == "problem"
-    assert "holds the offsets 0 to 7" in filled["detail"]
-    (untold,) = plan_same_offsets({ORDERS: COPY}, {}, frozenset(), EVERYTHING, {})
+    assert filled["detail"].startswith("east.orders-0 on west: the copy holds the offsets 0 to 7")
+    assert "original" not in filled["detail"]
+    (untold,) = plan_same_offsets({ORDERS: COPY}, {}, frozenset(), EVERYTHING, FLOW, {})
     assert untold["action"] == "problem"
+
+
+def test_under_an_unchanged_name_what_is_to_be_deleted_may_be_the_original() -> None:
+    logs = {ORDERS: Logs(Bounds(0, 400), Bounds(0, 7), 0.0)}
+    (found,) = plan_same_offsets({ORDERS: ORDERS}, logs, frozenset(), EVERYTHING, FLOW, {})
+    assert found["detail"].startswith("orders-0 on west: the copy holds the offsets 0 to 7")
+    assert "it may be the original: delete it only if all that is to be kept is on east" in found["detail"]
 
 
 def test_a_partition_that_cannot_have_them_is_translated_where_that_is_asked_for() -> None:
     logs = {ORDERS: Logs(Bounds(0, 400), Bounds(0, 7), 0.0)}
-    (found,) = plan_same_offsets({ORDERS: COPY}, logs, frozenset(), EVERYTHING, {}, {"orders"})
+    (found,) = plan_same_offsets({ORDERS: COPY}, logs, frozenset(), EVERYTHING, FLOW, {}, {"orders"})
     assert (found["partition"], found["action"]) == ("orders-0", "translate")
     assert "holds the offsets 0 to 7" in found["detail"]
 
 
 def test_a_copy_that_is_gone_on_with_is_no_problem() -> None:
     logs = {ORDERS: Logs(Bounds(0, 400), Bounds(0, 7), 0.0)}
-    (found,) = plan_same_offsets({ORDERS: COPY}, logs, frozenset(), EVERYTHING, {ORDERS: COPIED})
+    (found,) = plan_same_offsets({ORDERS: COPY}, logs, frozenset(), EVERYTHING, FLOW, {ORDERS: COPIED})
     assert (found["action"], found["detail"]) == ("go on", "copied already")
     empty = {ORDERS: Logs(Bounds(0, 400), Bounds(0, 0), 0.0)}
-    (found,) = plan_same_offsets({ORDERS: COPY}, empty, frozenset(), EVERYTHING, {ORDERS: COPIED})
+    (found,) = plan_same_offsets({ORDERS: COPY}, empty, frozenset(), EVERYTHING, FLOW, {ORDERS: COPIED})
     assert found["action"] == "copy"
 
 
