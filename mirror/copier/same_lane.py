@@ -358,8 +358,7 @@ class SameOffsetsLane(Lane):
         """Go on at the start of the source's log; what the flow back has written before that is not missing."""
         if self.work.begins_with_copy(log_start):
             self._copied_back_until = log_start
-        if self.work.is_original:
-            self.fetch_position = max(self.fetch_position, min(log_start, self._copied_back_until))
+        self.fetch_position = max(self.fetch_position, min(log_start, self._copied_back_until))
         super().skip_gap(log_start, now_ms)
 
     def take(

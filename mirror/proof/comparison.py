@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from mirror.model.absences import Absence, AbsenceKind
+from mirror.model.counts import counted
 from mirror.model.offset_ranges import Ranges
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch
@@ -143,6 +144,27 @@ class PartitionEquivalence:
     def differs(self) -> bool:
         """Whether a difference was found, in as much as was read."""
         return any((self.missing, self.extra, self.altered, self.reordered, self.misplaced))
+
+    @property
+    def in_words(self) -> tuple[str, ...]:
+        """Return for people how many records differ, where, and what keeps the rest from being known."""
+        counts = {
+            Difference.MISSING: (self.missing, self.missing_at),
+            Difference.EXTRA: (self.extra, self.extra_at),
+            Difference.ALTERED: (self.altered, Ranges()),
+            Difference.REORDERED: (self.reordered, Ranges()),
+            Difference.MISPLACED: (self.misplaced, Ranges()),
+        }
+        sides = {
+            Difference.MISSING: f"offsets of {self.source}",
+            Difference.EXTRA: f"offsets of its copy {self.target}",
+        }
+        differences = (
+            f"{counted(count, 'record')} {what}" + (f" at {sides[what]}: {where}" if where.first else "")
+            for what, (count, where) in counts.items()
+            if count
+        )
+        return (*differences, *(() if self.problem is None else (self.problem,)))
 
     def _count_if_compared(self, what: Difference, records: int) -> int | None:
         return None if what in self.not_compared and not records else records

@@ -497,7 +497,7 @@ def summed_up(found: Equivalence) -> tuple[Verdict, str]:
     """
     verdicts = [(each, Verdict.FAIL if each.differs else each.verdict) for each in found.partitions]
     wrong = [
-        f"{each.source}: {verdict}{f' ({each.problem})' if each.problem else ''}"
+        f"{each.source}: {verdict} ({'; '.join(each.in_words)})"
         for each, verdict in verdicts
         if verdict is not Verdict.PASS
     ]

@@ -40,6 +40,7 @@ from mirror.proof.outside import Outside, Seen, late_of, look_outside
 from mirror.proof.pairs import Compaction, PartitionPair
 from mirror.proof.verified_ranges import Logs, Memory, updated
 from mirror.recovery.parked_records import parked_contents
+from mirror.recovery.removed_copies import RemovedCopies
 from mirror.recovery.shared_copies import mirrored_by_other_flows, shared_copies
 from mirror.recovery.uncompared import (
     begin_of,
@@ -315,6 +316,7 @@ def plan_pairs(
         )
         pairs, outside = [], []
         logs = {}
+        removed = RemovedCopies(flow, source, target, mirrors.is_two_way)
         for partition, copy in copied.items():
             offset_map = log.offset_map(partition)
             if offset_map is None:
@@ -324,9 +326,11 @@ def plan_pairs(
                 )
                 continue
             anew = recreated(flow, partition, state.positions[partition], source.topic_id(partition.topic))
-            begin = begin_of(
-                settings, partition, copy, offset_map, starts[partition], copy_starts[copy], is_recreated=bool(anew)
-            )
+            start, copy_start = starts[partition], copy_starts[copy]
+            if not anew and (head := removed.of(partition, copy, offset_map, start, copy_start)) is not None:
+                left_out.append(head)
+                start = head.end
+            begin = begin_of(settings, partition, copy, offset_map, start, copy_start, is_recreated=bool(anew))
             left_out += begin.left_out
             is_shared = copy in shared
             takeover = state.takeovers.get(partition)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -492,6 +493,30 @@ def test_what_retention_removes_of_the_source_while_it_is_compared_leaves_the_re
     found = verify_flow(settings, load(file).clusters)
     assert [(each.verdict, each.records) for each in found.partitions] == [(Verdict.PASS, 15), (Verdict.PASS, 20)]
     assert compared == [[(0, False), (0, False)], [(5, False), (0, True)]]
+
+
+def test_what_retention_has_removed_of_the_copy_alone_is_not_missing_and_what_somebody_has_removed_is(
+    file: Path, copying: Copying, tmp_path: Path
+) -> None:
+    """Brokers delete whole segments, which end at other records on either side: planned failovers ended with FAIL."""
+    old, fresh = copying.pairs
+    now = int(time.time() * 1000)
+    with closing(LogWriter(copying.flow.source_client)) as writer:
+        for partition, at_ms in ((old, now - 8 * 86_400_000), (fresh, now)):
+            writer.append(partition.topic, partition.partition, [(None, b"%d" % each, (), at_ms) for each in range(20)])
+            writer.append(
+                partition.topic, partition.partition, [(None, b"new %d" % each, (), now) for each in range(5)]
+            )
+    copying.until_caught_up()
+    for copy in copying.pairs.values():
+        delete_records(copying.flow.target_client, copy, 12)
+    small_spark(tmp_path)
+    (settings,) = load(file).enabled_flows
+    found = verify_flow(settings, load(file).clusters)
+    assert [(each.verdict, each.missing) for each in found.partitions] == [(Verdict.PASS, 0), (Verdict.FAIL, 12)]
+    (removed,) = (each for each in found.left_out if each.cluster == settings.flow.source)
+    assert (removed.partition, removed.start, removed.end, removed.is_unchecked) == (old, 0, 12, False)
+    assert "west has removed the copies (retention.ms = 604800000, and the newest of them is of" in removed.reason
 
 
 def test_what_java_mirror_maker_copied_is_compared_too(file: Path, copying: Copying, tmp_path: Path) -> None:

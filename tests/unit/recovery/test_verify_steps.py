@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mirror.evidence.journal import Journal
 from mirror.model.failover import Phase
+from mirror.model.offset_ranges import Range, Ranges
+from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.comparison import Equivalence, PartitionEquivalence
 from mirror.recovery.failback import steps_home
@@ -62,8 +65,8 @@ def test_what_cannot_be_compared_yet_is_no_proof_behind_the_stop(
     [
         (0, None, PASS, "1 partition and 10 records compared"),
         (0, "west was not read to the end", UNKNOWN, "orders-0: UNKNOWN (west was not read to the end)"),
-        (1, "west was not read to the end", FAIL, "orders-0: FAIL (west was not read to the end)"),
-        (1, None, FAIL, "orders-0: FAIL"),
+        (1, "west was not read to the end", FAIL, "orders-0: FAIL (1 record missing; west was not read to the end)"),
+        (1, None, FAIL, "orders-0: FAIL (1 record missing)"),
     ],
 )
 def test_a_difference_stays_one_where_not_all_of_its_partition_could_be_read(
@@ -73,6 +76,19 @@ def test_a_difference_stays_one_where_not_all_of_its_partition_could_be_read(
     compared = PartitionEquivalence(ORDERS, ORDERS, 10, missing, 0, 0, 0, 0, 0, None, problem)
     found = summed_up(Equivalence((compared,)))
     assert (found[0], found[1].endswith(said)) == (verdict, True)
+
+
+def test_what_differs_is_told_with_its_place() -> None:
+    """A run that ended with FAIL named the partition alone."""
+    copy = TopicPartition("east.orders", 0)
+    equal = PartitionEquivalence(ORDERS, copy, 40, 0, 0, 0, 0, 0, 0, None, None)
+    compared = replace(equal, missing=12, missing_at=Ranges((Range(0, 12, 12),)), reordered=2)
+    compared = replace(compared, extra=1, extra_at=Ranges((Range(7, 8, 1),)))
+    assert compared.in_words == (
+        "12 records missing at offsets of orders-0: 0 to 11",
+        "1 record extra at offsets of its copy east.orders-0: 7",
+        "2 records reordered",
+    )
 
 
 def test_without_a_record_everything_is_compared_and_none_is_made(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""Copies that begin behind what the source still has: removed as the target's settings say, or missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirror.model.mm2_trace import Pair
+from mirror.model.offset_map import OffsetMap, Run, Runs, SparseOffsetMap
+from mirror.recovery.removed_copies import by_retention, removed_until
+
+DAY_MS = 86_400_000
+NOW_MS = 1_000 * DAY_MS
+# Offsets 0 to 9 of the source at 1 to 10, with a hole at 5, and 10 to 14 behind a marker.
+KNOWN = OffsetMap(0, True, Runs.of([Run(0, 1, 5), Run(6, 6, 4), Run(10, 11, 5)]), 15, 16)
+SYNCED = SparseOffsetMap(0, 5, 1, 6, (Pair(0, 1), Pair(3, 4)))
+# The same, of which Java MirrorMaker has copied the first five records.
+TAKEN = replace(KNOWN, runs=Runs.of([Run(6, 6, 4), Run(10, 11, 5)]), sparse_maps=(SYNCED,))
+
+
+@pytest.mark.parametrize(
+    ("known", "start", "copy_start", "until"),
+    [
+        # The copy of the first record that the source has is there.
+        (KNOWN, 0, 0, None),
+        (KNOWN, 0, 1, None),
+        (KNOWN, 3, 4, None),
+        # It is not.
+        (KNOWN, 0, 4, 3),
+        (KNOWN, 0, 6, 6),
+        # A log may begin with a marker; and nothing may be left of what was copied.
+        (KNOWN, 0, 10, 10),
+        (KNOWN, 0, 16, 15),
+        (KNOWN, 0, 30, 15),
+        (replace(KNOWN, same_offsets=True, downstream_next=15), 0, 7, 7),
+        # Among Java MirrorMaker's copies nobody knows what lies where; behind them it is known.
+        (TAKEN, 0, 4, None),
+        (TAKEN, 6, 8, 8),
+    ],
+)
+def test_up_to_where_the_copies_are_removed(known: OffsetMap, start: int, copy_start: int, until: int | None) -> None:
+    assert removed_until(known, start, copy_start) == until
+
+
+def topic(policy: str = "delete", age_ms: int = 7 * DAY_MS, size: int = -1) -> dict[str, str | None]:
+    return {"cleanup.policy": policy, "retention.ms": str(age_ms), "retention.bytes": str(size)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "age_ms", "is_explained"),
+    [
+        (topic(), 7 * DAY_MS + 1, True),
+        (topic("compact,delete"), 8 * DAY_MS, True),
+        # Somebody has removed what is not that old: it is missing.
+        (topic(), 6 * DAY_MS, False),
+        (topic(age_ms=-1), 900 * DAY_MS, False),
+        (topic("compact"), 8 * DAY_MS, False),
+        # By its size a log loses records of any age.
+        (topic(age_ms=-1, size=1_000), 0, True),
+        # Nothing is known of the topic, or of when the records are of.
+        ({}, 8 * DAY_MS, False),
+        (topic(), NOW_MS + 1, False),
+    ],
+)
+def test_what_the_settings_of_the_copy_explain(
+    settings: dict[str, str | None], age_ms: int, *, is_explained: bool
+) -> None:
+    assert (by_retention(settings, NOW_MS - age_ms, NOW_MS) is not None) == is_explained
+
+
+def test_without_records_between_them_nothing_tells_how_old_they_were() -> None:
+    assert by_retention(topic(), None, NOW_MS) is None
