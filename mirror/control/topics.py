@@ -138,15 +138,14 @@ def plan_topics(source: ClusterTopics, target: ClusterTopics, settings: FlowSett
 def expected_problems(target: ClusterTopics, settings: FlowSettings) -> tuple[str, ...]:
     """Return what will keep topics that are new on the source from being copied, although none waits now."""
     factor = settings.replication_factor
-    if not settings.enabled or factor <= target.brokers:
+    if not settings.enabled or factor == _OF_THE_CLUSTER or 1 <= factor <= target.brokers:
         return ()
+    happens = f"should a topic appear on {settings.flow.source}, it could not be copied: replication.factor = {factor}"
+    if factor < 1:
+        return (f"{happens}; set it to 1 or more",)
     brokers = counted(target.brokers, "broker")
-    return (
-        (
-            f"should a topic appear on {settings.flow.source}, it could not be copied: replication.factor = {factor}, "
-            f"and {target.alias} has {brokers}; start the others, or set replication.factor={target.brokers}"
-        ),
-    )
+    more = f"{target.alias} has {brokers}; start the others, or set replication.factor={target.brokers}"
+    return (f"{happens}, and {more}",)
 
 
 def plan_configs(source: ClusterTopics, target: ClusterTopics, settings: FlowSettings) -> TopicPlan:

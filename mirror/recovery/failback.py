@@ -54,7 +54,7 @@ class FailbackPlan:
     moves
         of groups, from the standby back, as things stand; None if a run that is taken up has moved them already.
     stranded
-        what the old cluster had acknowledged and the standby lacks.
+        what the old cluster has and the standby lacks.
     anew
         the topics of the old cluster that are deleted, and made anew from the standby.
     refusal
@@ -242,9 +242,9 @@ def _stranded(move: Move, forward: FlowEnds) -> Step:
         if loss.bound is not None:
             return Result(Verdict.FAIL, f"what only {source} has cannot be known: {loss.bound}")
         facts: dict[str, Json] = {"stranded": loss.rows(), "removed": loss.removed_rows()}
-        return Result(Verdict.PASS, f"{source} had acknowledged and {target} lacks: {loss}", facts)
+        return Result(Verdict.PASS, f"{source} has and {target} lacks: {loss}", facts)
 
-    return Step("stranded", f"state what {source} had acknowledged and {target} lacks", act)
+    return Step("stranded", f"state what {source} has and {target} lacks", act)
 
 
 def _mirrored_home(move: Move, forward: FlowEnds, anew: Collection[str]) -> Step:

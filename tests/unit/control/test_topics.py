@@ -189,6 +189,8 @@ def test_a_factor_that_no_new_copy_could_have_is_told_before_there_is_one() -> N
     )
     assert expected_problems(cluster("west", brokers=3), settings) == ()
     assert expected_problems(cluster("west"), flow_settings("replication.factor = -1")) == ()
+    (no_replica,) = expected_problems(cluster("west"), flow_settings("replication.factor = 0"))
+    assert no_replica.endswith("it could not be copied: replication.factor = 0; set it to 1 or more")
 
 
 def test_an_enabled_flow_gets_its_side_topics_compacted_each_where_it_belongs() -> None:

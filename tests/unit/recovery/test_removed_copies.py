@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from mirror.kafka.channel import Channel
+from mirror.model.flow import Flow
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import OffsetMap, Run, Runs, SparseOffsetMap
-from mirror.recovery.removed_copies import by_retention, removed_until
+from mirror.model.partition import TopicPartition
+from mirror.recovery.removed_copies import RemovedCopies, by_retention, removed_until
 
 DAY_MS = 86_400_000
 NOW_MS = 1_000 * DAY_MS
@@ -71,3 +75,14 @@ def test_what_the_settings_of_the_copy_explain(
 
 def test_without_records_between_them_nothing_tells_how_old_they_were() -> None:
     assert by_retention(topic(), None, NOW_MS) is None
+
+
+def test_a_topic_that_is_copied_both_ways_has_no_other_original() -> None:
+    """What one side has removed, records that were deleted included, is not missing there: a failback ended with FAIL."""
+    source, same = TopicPartition("orders", 0), replace(KNOWN, same_offsets=True, downstream_next=15)
+    nowhere = cast(Channel, None)
+    both_ways = RemovedCopies(Flow("west", "east"), nowhere, nowhere, lambda topic: topic == "orders")
+    found = both_ways.of(source, source, same, 0, 7)
+    assert found is not None
+    assert (found.cluster, found.partition, found.start, found.end, found.is_unchecked) == ("west", source, 0, 7, False)
+    assert both_ways.of(source, source, same, 7, 7) is None
