@@ -147,7 +147,10 @@ class FlowNews:
             else:
                 del self._waiting_for[alias], self._waits_since[alias]
                 but_for = f", but for {len(others):,} of its partitions" if others else ""
-                self._log.info("the copy no longer waits for %s%s", alias, but_for)
+                # A pause, or the cut of a failover, ends the waiting as well.
+                is_away = self._outages.is_under_way(alias)
+                away = ", which does not answer yet: nothing is to be copied now" if is_away else ""
+                self._log.info("the copy no longer waits for %s%s%s", alias, but_for, away)
         return own
 
     def _waits(self, alias: str, condition: Condition) -> None:

@@ -258,6 +258,23 @@ def test_a_flow_that_has_not_begun_waits_for_a_source_that_lets_nobody_in_and_is
     assert told.look() == ["INFO the copy no longer waits for east"]
 
 
+def test_what_waits_no_longer_since_it_is_paused_does_not_read_as_if_the_cluster_were_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """At the cut of an unplanned failover the log said that the copy no longer waits for east, which was dead."""
+    east = ClusterNews("east", lambda: None, clock=lambda: told.now)
+    told = Watched(caplog, Outages({"east": east}))
+    told.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    told.look()
+    east.begin_away(Away("e:1: connection refused"))
+    told.runtime.take_trouble(ORDERS[0], "east: connection refused")
+    assert told.look() == ["WARNING the copy waits for east"]
+    told.runtime.take_trouble(ORDERS[0], None)
+    assert told.look() == [
+        "INFO the copy no longer waits for east, which does not answer yet: nothing is to be copied now"
+    ]
+
+
 def test_an_outage_is_one_reason_of_the_report_whoever_has_met_it(caplog: pytest.LogCaptureFixture) -> None:
     """`mirror status` told one refused connection four times, in four ways."""
     east = ClusterNews("east", lambda: None)
