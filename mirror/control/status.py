@@ -470,10 +470,12 @@ def _moves(flow: Flow, entries: Iterable[FailoverEntry], *, is_cut: bool) -> tup
     def going_on(each: FailoverEntry) -> str:
         if each.phase is Phase.DONE:
             return ""
-        command = f"mirror {'failback' if each.phase is Phase.RETURNING else 'failover'} FILE --flow '{flow}'"
+        mode = "" if each.phase is Phase.RETURNING else f" --mode {each.mode}"
+        command = f"mirror {'failover' if mode else 'failback'} FILE --flow '{flow}'{mode}"
         stopped = "; if it has stopped, applications may be stopped too: "
         undoes = "with --take-back undoes it until it has started the applications"
-        return f"{stopped}{command} --run-directory, with that directory, goes on, and {undoes}"
+        options = "--run-directory, with that directory, and --applications and --groups as it was begun"
+        return f"{stopped}{command} {options}, goes on, and {undoes}"
 
     lines = [
         (
