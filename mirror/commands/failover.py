@@ -184,7 +184,13 @@ class _Session:
         if self.asked.as_json:
             return
         plan, out = self.plan, self.terminal.out
-        out.print(f"{self.planned.procedure} of {self.flow} ({self.planned.mode})", markup=False, style="bold")
+        name = f"{self.planned.procedure} of {self.flow} ({self.planned.mode})"
+        if self.asked.takes_back:
+            out.print(f"{name}: what is taken back of it", markup=False, style="bold")
+            for number, step in enumerate(self.planned.to_take_back, 1):
+                out.print(Remark(f"{number:>2}. {step.name}, which was to {step.doing}"))
+            return
+        out.print(name, markup=False, style="bold")
         lost, what = (
             (plan.loss, f"{self.flow.target} lacks of {self.flow.source}")
             if isinstance(plan, FailoverPlan)
@@ -246,6 +252,8 @@ class _Session:
             self.terminal.err.print(refusal, markup=False)
         elif not self.asked.dry_run and verdict is not Verdict.PASS:
             self.terminal.tell(*self.stands(steps))
+        elif self.asked.takes_back and not self.asked.dry_run:
+            self.terminal.tell("All is taken back.", "")
         return NOT_PASSED if refusal is not None or (verdict is not Verdict.PASS and is_there) else PASSED
 
     def print_interrupted(self) -> None:
@@ -325,13 +333,16 @@ def _perform(session: _Session) -> int:
         while_there = f"Could not be carried out now: {plan.still_there}. {session.other_modes(is_refused=is_refused)}"
         refusal = while_there if refusal is None else f"{while_there}. {refusal}"
     if asked.dry_run or (refusal is not None and not asked.takes_back):
-        steps = [StepResult(each.name, Result(Verdict.UNKNOWN, each.doing), 0.0) for each in plan.steps]
+        listed = planned.to_take_back if asked.takes_back else plan.steps
+        steps = [StepResult(each.name, Result(Verdict.UNKNOWN, each.doing), 0.0) for each in listed]
         if refusal is not None:
             steps.append(StepResult("plan", Result(Verdict.FAIL, refusal), 0.0))
         positions = {each: position.upstream for each, position in plan.copied.positions.items()}
         return session.concluded(steps, planned.group_rows(), position_rows(positions), refusal)
     target = session.flow.source if planned.procedure == FAILBACK else session.flow.target
     means = f"The applications move to {target}.{planned.deletion}"
+    if asked.takes_back:
+        means = "What the run has done is taken back, and the applications that it has stopped are started again."
     consent_typed(session.file, means, str(session.flow), yes=asked.yes)
     try:
         with watched(waits_on(session.terminal.err)):

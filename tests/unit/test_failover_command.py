@@ -483,6 +483,12 @@ def test_a_run_that_stands_can_be_taken_back(world: World, file: Path, tmp_path:
         code, told = done(world, "failover", file, "--yes", "--json", "--run-directory", run)
     assert (code, names(told)[-1], told["steps"][-1]["detail"]) == (1, "groups", "the disk is full")
     assert (world.paused, world.record[next(iter(world.record))].phase) == ({THERE.flow}, Phase.UNDER_WAY)
+    # Who looks ahead is shown what is taken back, and not what the failover was to do.
+    code, told = done(world, "failover", file, "--json", "--dry-run", "--run-directory", run, "--take-back")
+    assert (code, names(told)) == (0, ["groups", "cut", "stop", "begin"])
+    code, said = done(world, "failover", file, "--dry-run", "--run-directory", run, "--take-back")
+    assert "failover of east->west (unplanned): what is taken back of it" in said
+    assert "2. cut, which was to pause east->west" in said
     code, told = done(world, "failover", file, "--yes", "--json", "--run-directory", run, "--take-back")
     assert (code, names(told)) == (0, ["back: groups", "back: cut", "back: stop", "back: begin"])
     assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {})
