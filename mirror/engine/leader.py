@@ -75,6 +75,8 @@ class FlowLeader:
         self._logged = ""
         # Why a pause did not promise everything, as it was last reported.
         self._limit = ""
+        # When nothing was wrong, as it was last reported.
+        self._untroubled_ms: int | None = None
         self._could_copy = True
 
     def run(self, target: ClusterSettings, ticking: Ticking) -> None:
@@ -246,7 +248,10 @@ class FlowLeader:
             )
             copying = "PAUSED" if self._runtime.pauses.pauses_any else "RUNNING"
             state = "DEGRADED" if reasons else "STARTING" if self._runtime.is_starting else copying
-        return RunReport(state, reasons, now_ms(), notes, stopped)
+        at_ms = now_ms()
+        if state == copying:
+            self._untroubled_ms = at_ms
+        return RunReport(state, reasons, at_ms, notes, stopped, None if state == copying else self._untroubled_ms)
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:
         self._runtime.lease.end()

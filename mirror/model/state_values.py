@@ -33,6 +33,8 @@ class RunReport:
     ----------
     stopped
         why partitions are stopped, by source partition: the first of them, as ``reasons`` name them.
+    untroubled_at_ms
+        of a report with troubles: when that engine last reported none; None: it has not, or that is not on record.
     """
 
     state: str
@@ -40,6 +42,7 @@ class RunReport:
     at_ms: int
     notes: tuple[str, ...] = ()
     stopped: Mapping[TopicPartition, str] = field(default_factory=dict)
+    untroubled_at_ms: int | None = None
 
     @property
     def troubles(self) -> tuple[str, ...]:
@@ -56,7 +59,12 @@ class RunReport:
             "notes": list(self.notes),
             "stopped": [[*source, reason] for source, reason in self.stopped.items()],
         }
-        return json_record(["run"], value)
+        known = {} if self.untroubled_at_ms is None else {"untroubled_at_ms": self.untroubled_at_ms}
+        return json_record(["run"], value | known)
+
+    def left_behind(self) -> RunReport:
+        """Return it as that of an engine that is gone: when it last reported, and what was wrong then, still counts."""
+        return RunReport("STOPPED", self.troubles, self.at_ms, (), self.stopped, self.untroubled_at_ms)
 
 
 def stopped_reason(source: TopicPartition, why: str) -> str:

@@ -148,6 +148,7 @@ class ClusterEnds:
             state.run.troubles if state.run else (),
             deselected_topics(self.chosen, state.positions),
             closed_notes(self.flow, self.settings.clusters[self.flow.target].bootstrap_servers, state),
+            state.run.untroubled_at_ms if state.run else None,
         )
 
     def is_running(self) -> bool:

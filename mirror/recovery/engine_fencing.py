@@ -59,8 +59,8 @@ class EngineFencing:
         self._hold = FlowProducers(settings.flow, settings.target_producer, settings.transactions, slots=1)
         # The term in which the flow's producers were taken, and since when an engine before has no right to write.
         self._taken: tuple[int, Lease] | None = None
-        # When the engine that is gone last reported: what is reported from here is no engine's.
-        self._reported_ms: int | None = None
+        # What the engine that is gone last reported: what is reported from here is no engine's.
+        self._reported: RunReport | None = None
 
     @property
     def engine(self) -> str:
@@ -78,9 +78,9 @@ class EngineFencing:
         KafkaProblem
             if the target does not answer, or does not let this be done.
         """
-        if self._reported_ms is None:
+        if self._reported is None:
             run = log.poll().run
-            self._reported_ms = run.at_ms if run is not None else now_ms()
+            self._reported = run.left_behind() if run is not None else RunReport("STOPPED", (), now_ms())
         term = self._led_term()
         if term is None:
             return None
@@ -146,8 +146,8 @@ class EngineFencing:
 
     def _report(self) -> RunReport:
         """Return the report of the engine that is gone: that it stopped is not what happened now."""
-        assert self._reported_ms is not None
-        return RunReport("STOPPED", (), self._reported_ms)
+        assert self._reported is not None
+        return self._reported
 
 
 def report_without_engine(

@@ -369,6 +369,9 @@ def _unseen_since(copied: Copied) -> str:
         paused = f", and to {named(copied.paused)} since that was paused" if copied.paused else ""
         return f"since some seconds before {at}, the engine's last report{paused}"
     troubles = named(copied.report_troubles)
+    if copied.untroubled_at_ms is not None:
+        clean = iso_time(copied.untroubled_at_ms)
+        return f"since some seconds before {clean}, when the engine last reported no trouble (at {at}: {troubles})"
     return f"since the engine last copied from it without trouble, longer ago than its last report, {at} ({troubles})"
 
 

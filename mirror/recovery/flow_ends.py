@@ -43,6 +43,8 @@ class Copied:
         when one did last, None if never.
     report_troubles
         what was wrong then, in words for people: of what it had not seen of the source for longer, nothing is known.
+    untroubled_at_ms
+        when nothing was wrong last, if something was then; None: that is not on record.
     failovers
         the runs of the procedure that are on record, in the order of the log.
     paused
@@ -69,6 +71,7 @@ class Copied:
     report_troubles: Sequence[str] = ()
     deselected: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
+    untroubled_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -376,6 +376,18 @@ def test_a_report_says_starting_until_an_epoch_has_reported_or_something_is_wron
     assert leader._report().state == "RUNNING"
 
 
+def test_a_report_with_troubles_says_when_there_were_none() -> None:
+    """What the source has acknowledged since is what a failover may lose."""
+    leader, runtime, _ = leading(1)
+    a_round(leader)
+    assert leader._report().untroubled_at_ms is None, "nothing was copied yet"
+    runtime.take_result(PartitionResult(runtime.settings.flow, TopicPartition("orders", 0), None))
+    untroubled = leader._report()
+    assert (untroubled.state, untroubled.untroubled_at_ms) == ("RUNNING", None)
+    runtime.take_trouble(TopicPartition("orders", 0), "no leader")
+    assert [leader._report().untroubled_at_ms for _ in range(2)] == [untroubled.at_ms] * 2
+
+
 def test_a_report_says_which_partitions_are_stopped_as_far_as_its_reasons_name_them() -> None:
     leader, runtime, _ = leading(1)
     a_round(leader)

@@ -675,6 +675,16 @@ def test_an_engine_that_reports_on_without_its_source_does_not_narrow_what_is_lo
     )
 
 
+def test_where_it_has_reported_no_trouble_last_bounds_what_is_lost(tmp_path: Path) -> None:
+    """Its last report was all that was named: not since when the records are missing."""
+    world = replace(lost(), troubles=("east: connection refused",), untroubled_at_ms=60_000)
+    plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
+    assert plan.loss.bound == (
+        "what east has acknowledged since some seconds before 1970-01-01T00:01:00Z, when the engine last reported no "
+        "trouble (at 1970-01-01T00:00:00Z: east: connection refused), is not known (it was not asked)"
+    )
+
+
 def test_of_what_is_paused_by_hand_more_may_be_lost_than_since_the_last_report(tmp_path: Path) -> None:
     """Nobody looks where the log of a topic ends that is not copied."""
     world = replace(lost(), paused_topics=("bills",))

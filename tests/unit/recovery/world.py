@@ -59,6 +59,7 @@ class World:
     open_ends: dict[TopicPartition, str] = field(default_factory=dict)
     limit: str | None = None
     troubles: tuple[str, ...] = ()
+    untroubled_at_ms: int | None = None
     deselected: tuple[str, ...] = ()
     # Copies that an engine has left closed.
     closed: tuple[str, ...] = ()
@@ -151,7 +152,9 @@ class StandInEnds:
         by_hand = world.by_hand.get(self.flow)
         pauses = () if by_hand is None else (by_hand,)
         said = f"id of {source}", 5, failovers, world.paused_topics, pauses
-        return Copied(positions, {}, (), *said, {}, world.troubles, world.deselected, world.closed)
+        return Copied(
+            positions, {}, (), *said, {}, world.troubles, world.deselected, world.closed, world.untroubled_at_ms
+        )
 
     def is_running(self) -> bool:
         self.world.call()
