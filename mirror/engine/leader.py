@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.tick import now_ms, run_tick
@@ -75,7 +75,7 @@ class FlowLeader:
         self._logged = ""
         # Why a pause did not promise everything, as it was last reported.
         self._limit = ""
-        # When nothing was wrong, as it was last reported.
+        # When nothing was wrong and nothing paused, as it was last reported.
         self._untroubled_ms: int | None = None
         self._could_copy = True
 
@@ -249,16 +249,16 @@ class FlowLeader:
             copying = "PAUSED" if self._runtime.pauses.pauses_any else "RUNNING"
             state = "DEGRADED" if reasons else "STARTING" if self._runtime.is_starting else copying
         at_ms = now_ms()
-        if state == copying:
+        # Of what is paused nobody looks where its logs end.
+        if state == "RUNNING":
             self._untroubled_ms = at_ms
         return RunReport(state, reasons, at_ms, notes, stopped, None if state == copying else self._untroubled_ms)
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:
         self._runtime.lease.end()
         if self._election is not None:
-            self._election.release(
-                RunReport("STOPPED", (), now_ms(), flow_messages.notes(self._runtime)), is_settled=self._is_settled
-            )
+            last = self._report()
+            self._election.release(replace(last.left_behind(), notes=last.notes), is_settled=self._is_settled)
         return 1, ()
 
 

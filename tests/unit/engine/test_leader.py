@@ -37,10 +37,10 @@ from mirror.model.leadership import differing
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.patterns import PatternFilter
-from mirror.model.pause import Pauses
+from mirror.model.pause import Pauses, PauseWish
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
-from mirror.model.state_values import DataProducer, stopped_reason
+from mirror.model.state_values import DataProducer, RunReport, stopped_reason
 from mirror.waiting import wait_until
 from tests.flows import flow_work
 from tests.unit.control.builders import flow_settings
@@ -386,6 +386,33 @@ def test_a_report_with_troubles_says_when_there_were_none() -> None:
     assert (untroubled.state, untroubled.untroubled_at_ms) == ("RUNNING", None)
     runtime.take_trouble(TopicPartition("orders", 0), "no leader")
     assert [leader._report().untroubled_at_ms for _ in range(2)] == [untroubled.at_ms] * 2
+
+
+def test_where_topics_are_paused_a_report_without_trouble_says_nothing_of_when_all_was_seen() -> None:
+    """An outage behind a pause, ended meanwhile, narrowed what a failover may lose of what had been paused."""
+    leader, runtime, _ = leading(1)
+    a_round(leader)
+    runtime.take_result(PartitionResult(runtime.settings.flow, TopicPartition("orders", 0), None))
+    runtime.pauses = Pauses((PauseWish("bills", "bills", True, "ann", 1),))
+    assert leader._report().state == "PAUSED"
+    runtime.pauses = Pauses()
+    runtime.take_trouble(TopicPartition("orders", 0), "no leader")
+    assert leader._report().untroubled_at_ms is None
+
+
+def test_an_engine_that_stops_in_the_middle_of_an_outage_leaves_word_of_it() -> None:
+    """All that the source had acknowledged passed for seen up to some seconds before the engine was stopped."""
+    leader, runtime, election = leading(1)
+    a_round(leader)
+    runtime.take_result(PartitionResult(runtime.settings.flow, TopicPartition("orders", 0), None))
+    untroubled = leader._report()
+    runtime.take_trouble(TopicPartition("orders", 0), "no leader")
+    released: list[RunReport] = []
+    election.release = lambda report, **_: released.append(report)  # type: ignore[method-assign,misc,assignment]
+    leader._release(0)
+    assert [(each.state, each.reasons, each.untroubled_at_ms) for each in released] == [
+        ("STOPPED", ("orders-0: no leader",), untroubled.at_ms)
+    ]
 
 
 def test_a_report_says_which_partitions_are_stopped_as_far_as_its_reasons_name_them() -> None:
