@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from mirror.control.gaps import iso_time
 from mirror.control.tick import now_ms
 from mirror.kafka import batch
+from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import Channel, topic_settings
 from mirror.kafka.log import read_batches
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow import Flow
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
@@ -76,12 +78,20 @@ class RemovedCopies:
 
     def _newest_ms(self, source: TopicPartition, start: int, end: int) -> int | None:
         """Return the newest timestamp of the records between two offsets of the source; None: it has none there."""
-        times = [
-            record.timestamp
-            for content, _ in read_batches(self.source, source, start, end)
-            for record in batch.records(content)
-            if start <= record.offset < end
-        ]
+        try:
+            times = [
+                record.timestamp
+                for content, _ in read_batches(self.source, source, start, end)
+                for record in batch.records(content)
+                if start <= record.offset < end
+            ]
+        except CorruptBatch as problem:
+            raise BrokerRefused(f"{self.flow.source}: {source}: {problem}", CorruptBatch) from problem
+        except BrokerRefused as refused:
+            # The source, too, has removed them, since it was asked where it begins: who compares plans that anew.
+            if not refused.is_gone:
+                raise
+            return None
         return max(times, default=None)
 
 

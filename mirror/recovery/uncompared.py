@@ -67,15 +67,23 @@ def begin_of(
     copy_start: int,
     *,
     is_recreated: bool = False,
+    removed: LeftOut | None = None,
 ) -> Begin:
     """Return where to begin, of two logs that begin at ``start`` and ``copy_start``.
 
-    ``is_recreated``: the source is another topic of that name than the one that was copied.
+    ``is_recreated``: the source is another topic of that name than the one that was copied. ``removed``: what of the
+    source has no copies any more, and is not to be compared.
 
     Of what Java MirrorMaker copied only offset syncs say where it lies: there the comparison begins at the first of
     them that both logs still have.
     """
     flow = settings.flow
+    if removed is not None:
+        whole = begin_of(settings, source, copy, known, start, copy_start)
+        behind = begin_of(settings, source, copy, known, removed.end, copy_start)
+        # What lies before it was not the engine's to copy: that others have done so proves nothing.
+        before_it = (each for each in whole.left_out if each.cluster == flow.source and each.end <= removed.start)
+        return replace(behind, left_out=(*before_it, removed, *behind.left_out))
     first = known.runs.first.downstream if known.runs.first is not None else known.downstream_next
     lowest = min([known.origin, *(each.start for each in known.sparse_maps)])
     at = min(max(start, lowest), known.upstream_next)

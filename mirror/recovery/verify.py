@@ -327,10 +327,10 @@ def plan_pairs(
                 continue
             anew = recreated(flow, partition, state.positions[partition], source.topic_id(partition.topic))
             start, copy_start = starts[partition], copy_starts[copy]
-            if not anew and (head := removed.of(partition, copy, offset_map, start, copy_start)) is not None:
-                left_out.append(head)
-                start = head.end
-            begin = begin_of(settings, partition, copy, offset_map, start, copy_start, is_recreated=bool(anew))
+            head = None if anew else removed.of(partition, copy, offset_map, start, copy_start)
+            begin = begin_of(
+                settings, partition, copy, offset_map, start, copy_start, is_recreated=bool(anew), removed=head
+            )
             left_out += begin.left_out
             is_shared = copy in shared
             takeover = state.takeovers.get(partition)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import NoReturn, cast
 
 import pytest
 
+from mirror.kafka import codes
+from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import Channel
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow import Flow
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import OffsetMap, Run, Runs, SparseOffsetMap
 from mirror.model.partition import TopicPartition
+from mirror.proof.left_out import LeftOut
+from mirror.recovery import removed_copies as module
 from mirror.recovery.removed_copies import RemovedCopies, by_retention, removed_until
 
 DAY_MS = 86_400_000
@@ -86,3 +91,31 @@ def test_a_topic_that_is_copied_both_ways_has_no_other_original() -> None:
     assert found is not None
     assert (found.cluster, found.partition, found.start, found.end, found.is_unchecked) == ("west", source, 0, 7, False)
     assert both_ways.of(source, source, same, 7, 7) is None
+
+
+def removed_behind(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> LeftOut | None:
+    """Return what is said to be removed where the source cannot be read."""
+
+    def read(*_: object) -> NoReturn:
+        raise problem
+
+    monkeypatch.setattr(module, "read_batches", read)
+    monkeypatch.setattr(module, "topic_settings", lambda _, topics, __: {topics[0]: topic()})
+    nowhere, copy = cast(Channel, None), TopicPartition("east.orders", 0)
+    removed = RemovedCopies(Flow("east", "west"), nowhere, nowhere, lambda _: False)
+    return removed.of(TopicPartition("orders", 0), copy, KNOWN, 0, 7)
+
+
+def test_what_the_source_removes_at_the_same_time_is_looked_at_by_the_next_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Retention on both sides within some seconds ended the comparison of a healthy cluster with an error."""
+    assert removed_behind(BrokerRefused("fetch", codes.OFFSET_OUT_OF_RANGE), monkeypatch) is None
+
+
+@pytest.mark.parametrize("problem", [BrokerRefused("fetch", 29), CorruptBatch("wrong checksum")])
+def test_what_cannot_be_read_of_the_source_is_a_problem_of_that_cluster(
+    problem: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BrokerRefused):
+        removed_behind(problem, monkeypatch)

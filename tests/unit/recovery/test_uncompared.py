@@ -101,6 +101,21 @@ def test_where_it_begins(
     assert begun(known, *logs) == (begin, left_out)
 
 
+def test_what_lies_before_what_the_target_has_removed_is_named_as_well() -> None:
+    """What Java MirrorMaker had copied, and nobody can check, was passed by in silence, and the verdict PASS."""
+    removed = LeftOut("east", ORDERS, 40, 50, None, "west has removed the copies", is_unchecked=False)
+    found = begin_of(SETTINGS, ORDERS, COPY, TAKEN, 20, 55, removed=removed)
+    assert (found.upstream, found.downstream) == (50, 55)
+    assert [(each.start, each.end, each.is_unchecked) for each in found.left_out] == [(20, 40, True), (40, 50, False)]
+    late = replace(PLAIN, origin=4, runs=Runs.of([Run(4, 1, 6)]), downstream_next=7)
+    removed = replace(removed, start=4, end=6)
+    found = begin_of(SETTINGS, ORDERS, COPY, late, 0, 3, removed=removed)
+    assert [(each.start, each.end, each.reason) for each in found.left_out] == [
+        (0, 4, "the flow began behind it"),
+        (4, 6, "west has removed the copies"),
+    ]
+
+
 def test_of_a_topic_that_was_created_anew_it_is_said_and_its_head_is_not_called_older_than_the_flow() -> None:
     known = replace(PLAIN, origin=5)
     (said,) = begin_of(SETTINGS, ORDERS, COPY, known, 0, 0, is_recreated=True).left_out
