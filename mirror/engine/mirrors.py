@@ -159,6 +159,11 @@ class Mirrors:
         back = (each for each in self._flows if each.enabled and each.flow == Flow(flow.target, flow.source))
         return self._settings.keeps_name_and_offsets(topic) and any(each.keeps_name_and_offsets(topic) for each in back)
 
+    def written_back(self, topic: str) -> Collection[int]:
+        """Return the producer ids with which the flow back writes ``topic`` to the same offsets; none: it does not."""
+        known = self.known.get(state_topic(self._settings.flow.target))
+        return known.writers if known is not None and self.is_two_way(topic) else ()
+
     @property
     def copied_back(self) -> Mapping[TopicPartition, Position]:
         """Return how far the flow back has copied to the same offsets, by partitions of the target."""

@@ -65,7 +65,8 @@ class NoToken(NoCredentials):
         secret = _login_of(endpoint)
         for written in filter(None, (secret, urllib.parse.unquote(secret))):
             reason = reason.replace(written, HIDDEN)
-        super().__init__(f"no token from {without_secrets(endpoint)} for client {client}: {reason}")
+        told = without_secrets(reason)
+        super().__init__(f"no token from {without_secrets(endpoint)} for client {client}: {told}")
 
 
 def arguments_of(alias: str, properties: Mapping[str, str]) -> dict[str, Any]:

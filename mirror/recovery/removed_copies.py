@@ -6,8 +6,9 @@ behind what the source still has, or the other way round, where both sides keep 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mirror.control.gaps import iso_time
 from mirror.control.tick import now_ms
@@ -15,6 +16,7 @@ from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import Channel, topic_settings
 from mirror.kafka.log import read_batches
+from mirror.kafka.partition_state import log_size
 from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow import Flow
 from mirror.model.offset_map import OffsetMap
@@ -29,20 +31,28 @@ _CLOCKS_MS = 300_000
 _LOOK_BACK = 200
 
 
+class _Removed(NamedTuple):
+    """Of the last records that the source still has and whose copies are gone: the newest time, and who wrote them."""
+
+    newest_ms: int | None = None
+    producers: frozenset[int] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class RemovedCopies:
     """Finds where copies begin behind what the source still has, and whether their target was to remove that.
 
     Attributes
     ----------
-    is_two_way
-        whether a topic of the source is copied both ways to the same offsets: then it has no other original.
+    copied_back
+        the producer ids with which the flow back writes a topic of the source, to the same offsets; none: it does not.
+        What it has written there are copies of the target's.
     """
 
     flow: Flow
     source: Channel
     target: Channel
-    is_two_way: Callable[[str], bool]
+    copied_back: Callable[[str], Collection[int]]
     _settings: dict[str, Mapping[str, str | None]] = field(default_factory=dict)
 
     def of(
@@ -65,34 +75,33 @@ class RemovedCopies:
         return None if why is None else LeftOut(self.flow.source, source, start, end, None, why, is_unchecked=False)
 
     def _why(self, source: TopicPartition, copy: TopicPartition, start: int, end: int) -> str | None:
-        if self.is_two_way(source.topic):
-            return (
-                f"{self.flow.target}, where the same topic is, has removed it (retention, or records that were deleted)"
-            )
+        target, removed = self.flow.target, self._look(source, max(start, end - _LOOK_BACK), end)
+        if removed.producers and removed.producers <= frozenset(self.copied_back(source.topic)):
+            return f"{target} has removed the originals"
         if copy.topic not in self._settings:
             found = topic_settings(self.target, [copy.topic], [_POLICY, _AGE, _SIZE])
             self._settings[copy.topic] = found.get(copy.topic, {})
-        newest = self._newest_ms(source, max(start, end - _LOOK_BACK), end)
-        kept = by_retention(self._settings[copy.topic], newest, now_ms())
-        return None if kept is None else f"{self.flow.target} has removed the copies ({kept})"
+        settings = self._settings[copy.topic]
+        size = log_size(self.target, copy) if int(settings.get(_SIZE) or -1) >= 0 else None
+        kept = by_retention(settings, removed.newest_ms, now_ms(), size)
+        return None if kept is None else f"{target} has removed the copies ({kept})"
 
-    def _newest_ms(self, source: TopicPartition, start: int, end: int) -> int | None:
-        """Return the newest timestamp of the records between two offsets of the source; None: it has none there."""
+    def _look(self, source: TopicPartition, start: int, end: int) -> _Removed:
+        times, producers = [], set()
         try:
-            times = [
-                record.timestamp
-                for content, _ in read_batches(self.source, source, start, end)
-                for record in batch.records(content)
-                if start <= record.offset < end
-            ]
+            for content, header in read_batches(self.source, source, start, end):
+                within = [each.timestamp for each in batch.records(content) if start <= each.offset < end]
+                if within:
+                    times += within
+                    producers.add(header.producer_id)
         except CorruptBatch as problem:
             raise BrokerRefused(f"{self.flow.source}: {source}: {problem}", CorruptBatch) from problem
         except BrokerRefused as refused:
             # The source, too, has removed them, since it was asked where it begins: who compares plans that anew.
             if not refused.is_gone:
                 raise
-            return None
-        return max(times, default=None)
+            return _Removed()
+        return _Removed(max(times, default=None), frozenset(producers))
 
 
 def removed_until(known: OffsetMap, start: int, copy_start: int) -> int | None:
@@ -109,14 +118,19 @@ def removed_until(known: OffsetMap, start: int, copy_start: int) -> int | None:
     return min(copy_start, known.upstream_next) if known.same_offsets else known.source_of(copy_start)
 
 
-def by_retention(settings: Mapping[str, str | None], newest_ms: int | None, now_ms: int) -> str | None:
+def by_retention(
+    settings: Mapping[str, str | None], newest_ms: int | None, now_ms: int, size: int | None
+) -> str | None:
     """Return the setting of a topic by which records up to as new as ``newest_ms`` are removed; None: none says so.
 
-    By its size a log loses records of any age.
+    ``size`` is that of the log, in bytes, None where it is not known: retention by size removes a segment only where
+    as much as it keeps is left.
     """
     if "delete" not in (settings.get(_POLICY) or ""):
         return None
-    age, size = (int(settings.get(key) or -1) for key in (_AGE, _SIZE))
+    age, kept_size = (int(settings.get(key) or -1) for key in (_AGE, _SIZE))
     if age >= 0 and newest_ms is not None and 0 <= newest_ms <= now_ms - age + _CLOCKS_MS:
         return f"{_AGE} = {age}, and the newest of them is of {iso_time(newest_ms)}"
-    return f"{_SIZE} = {size}" if size >= 0 else None
+    if 0 <= kept_size <= (-1 if size is None else size):
+        return f"{_SIZE} = {kept_size}, and {size} are left"
+    return None

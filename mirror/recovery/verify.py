@@ -316,7 +316,7 @@ def plan_pairs(
         )
         pairs, outside = [], []
         logs = {}
-        removed = RemovedCopies(flow, source, target, mirrors.is_two_way)
+        removed = RemovedCopies(flow, source, target, mirrors.written_back)
         for partition, copy in copied.items():
             offset_map = log.offset_map(partition)
             if offset_map is None:

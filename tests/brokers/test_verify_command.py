@@ -496,11 +496,14 @@ def test_what_retention_removes_of_the_source_while_it_is_compared_leaves_the_re
 
 
 def test_what_retention_has_removed_of_the_copy_alone_is_not_missing_and_what_somebody_has_removed_is(
-    file: Path, copying: Copying, tmp_path: Path
+    file: Path, copying: Copying, east: Cluster, west: Cluster, tmp_path: Path
 ) -> None:
     """Brokers delete whole segments, which end at other records on either side: planned failovers ended with FAIL."""
     old, fresh = copying.pairs
     now = int(time.time() * 1000)
+    # Brokers remove nothing by themselves while this is tested: a segment that is old as a whole.
+    east.alter_configs({old.topic: ConfigChange({"retention.ms": "-1"}, ())})
+    west.alter_configs({copying.pairs[old].topic: ConfigChange({"segment.ms": str(30 * 86_400_000)}, ())})
     with closing(LogWriter(copying.flow.source_client)) as writer:
         for partition, at_ms in ((old, now - 8 * 86_400_000), (fresh, now)):
             writer.append(partition.topic, partition.partition, [(None, b"%d" % each, (), at_ms) for each in range(20)])
@@ -517,6 +520,11 @@ def test_what_retention_has_removed_of_the_copy_alone_is_not_missing_and_what_so
     (removed,) = (each for each in found.left_out if each.cluster == settings.flow.source)
     assert (removed.partition, removed.start, removed.end, removed.is_unchecked) == (old, 0, 12, False)
     assert "west has removed the copies (retention.ms = 604800000, and the newest of them is of" in removed.reason
+    # Retention by size keeps as much as it says: of a log that has less it has removed nothing.
+    for kept, missing in ((1_000_000_000, 12), (1, 0)):
+        west.alter_configs({copying.pairs[fresh].topic: ConfigChange({"retention.bytes": str(kept)}, ())})
+        found = verify_flow(settings, load(file).clusters)
+        assert [each.missing for each in found.partitions] == [0, missing]
 
 
 def test_what_java_mirror_maker_copied_is_compared_too(file: Path, copying: Copying, tmp_path: Path) -> None:

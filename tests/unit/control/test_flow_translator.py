@@ -98,6 +98,17 @@ def test_of_a_topic_of_one_name_the_other_flow_counts_only_if_it_copies_into_tha
         assert translator.translate(ORDERS, 3) == expected
 
 
+@pytest.mark.parametrize(("copied", "expected"), [(5, Exact(2)), (0, NotMirrored())])
+def test_of_a_topic_of_one_name_that_neither_flow_has_copied_nobody_knows_what_was_read(
+    copied: int, expected: Translation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward, opposite = Log("orders", copied=5), Log("orders", copied=copied)
+    monkeypatch.setattr(forward, "poll", lambda: forward.state)
+    translator = FlowTranslator(as_log(forward), lambda: as_log(opposite), IdentityReplicationPolicy(), "west")
+    translator.refresh()
+    assert translator.translate(ORDERS, 102 if copied else 100) == expected
+
+
 def test_of_which_copy_a_position_is_is_told_of_both_directions() -> None:
     """A group that returns to the original reads the copy of the other flow: what it copied to is the source here."""
     forward, opposite = Log("east.orders", copied=5), Log("west.orders", copied=5)

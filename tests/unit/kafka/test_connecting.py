@@ -85,6 +85,7 @@ def test_a_refusal_names_user_and_mechanism_and_other_errors_are_left_alone() ->
         ("https://ann:s3%63ret@there/token", "nobody is called ann:s3cret"),
         ("https://[ann:s3cret@there/token", "Invalid IPv6 URL"),
         ("https://there/token?client_secret=s3cret&x=1", "503"),
+        ("https://there/token?client_secret=s3cret", "bad URL 'https://there/token?client_secret=s3cret'"),
     ],
 )
 def test_where_tokens_are_asked_for_is_named_without_who_logs_in_there(endpoint: str, reason: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NoReturn, cast
 
 import pytest
 
-from mirror.kafka import codes
-from mirror.kafka.batch import CorruptBatch
+from mirror.kafka import batch, codes
+from mirror.kafka.batch import CorruptBatch, Header, Producer, Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow import Flow
@@ -65,8 +66,9 @@ def topic(policy: str = "delete", age_ms: int = 7 * DAY_MS, size: int = -1) -> d
         (topic(), 6 * DAY_MS, False),
         (topic(age_ms=-1), 900 * DAY_MS, False),
         (topic("compact"), 8 * DAY_MS, False),
-        # By its size a log loses records of any age.
+        # By its size a log loses records of any age, and keeps as much as it says.
         (topic(age_ms=-1, size=1_000), 0, True),
+        (topic(age_ms=-1, size=1_001), 0, False),
         # Nothing is known of the topic, or of when the records are of.
         ({}, 8 * DAY_MS, False),
         (topic(), NOW_MS + 1, False),
@@ -75,22 +77,40 @@ def topic(policy: str = "delete", age_ms: int = 7 * DAY_MS, size: int = -1) -> d
 def test_what_the_settings_of_the_copy_explain(
     settings: dict[str, str | None], age_ms: int, *, is_explained: bool
 ) -> None:
-    assert (by_retention(settings, NOW_MS - age_ms, NOW_MS) is not None) == is_explained
+    assert (by_retention(settings, NOW_MS - age_ms, NOW_MS, 1_000) is not None) == is_explained
 
 
 def test_without_records_between_them_nothing_tells_how_old_they_were() -> None:
-    assert by_retention(topic(), None, NOW_MS) is None
+    assert by_retention(topic(), None, NOW_MS, 1_000) is None
+    assert by_retention(topic(size=0), None, NOW_MS, None) is None, "nor, without the right to ask, how much is left"
 
 
-def test_a_topic_that_is_copied_both_ways_has_no_other_original() -> None:
-    """What one side has removed, records that were deleted included, is not missing there: a failback ended with FAIL."""
+BACK, APPLICATION = Producer(7, 0), Producer(8, 0)
+
+
+@pytest.mark.parametrize(
+    ("writers", "is_removed"), [([BACK, BACK], True), ([BACK, APPLICATION], False), ([APPLICATION], False)]
+)
+def test_of_what_the_flow_back_had_copied_from_there_the_originals_are_removed(
+    writers: Sequence[Producer], monkeypatch: pytest.MonkeyPatch, *, is_removed: bool
+) -> None:
+    """Records that were deleted on the old cluster before it failed: the failback ended with FAIL."""
+
+    def read(*_: object) -> Iterator[tuple[memoryview, Header]]:
+        for number, writer in enumerate(writers):
+            content = batch.encode([Record(number, NOW_MS, None, b"", (), -1)], 0, writer, 0)
+            yield from batch.batches(content, 0, len(content))
+
+    monkeypatch.setattr(module, "read_batches", read)
+    monkeypatch.setattr(module, "topic_settings", lambda *_: {})
     source, same = TopicPartition("orders", 0), replace(KNOWN, same_offsets=True, downstream_next=15)
     nowhere = cast(Channel, None)
-    both_ways = RemovedCopies(Flow("west", "east"), nowhere, nowhere, lambda topic: topic == "orders")
+    both_ways = RemovedCopies(Flow("west", "east"), nowhere, nowhere, lambda topic: {7} if topic == "orders" else ())
     found = both_ways.of(source, source, same, 0, 7)
-    assert found is not None
-    assert (found.cluster, found.partition, found.start, found.end, found.is_unchecked) == ("west", source, 0, 7, False)
-    assert both_ways.of(source, source, same, 7, 7) is None
+    assert (found is not None) == is_removed
+    if found is not None:
+        assert (found.cluster, found.partition, found.start, found.end) == ("west", source, 0, 7)
+        assert (found.is_unchecked, found.reason) == (False, "east has removed the originals")
 
 
 def removed_behind(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> LeftOut | None:
@@ -102,7 +122,7 @@ def removed_behind(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> LeftO
     monkeypatch.setattr(module, "read_batches", read)
     monkeypatch.setattr(module, "topic_settings", lambda _, topics, __: {topics[0]: topic()})
     nowhere, copy = cast(Channel, None), TopicPartition("east.orders", 0)
-    removed = RemovedCopies(Flow("east", "west"), nowhere, nowhere, lambda _: False)
+    removed = RemovedCopies(Flow("east", "west"), nowhere, nowhere, lambda _: ())
     return removed.of(TopicPartition("orders", 0), copy, KNOWN, 0, 7)
 
 
