@@ -340,9 +340,11 @@ def _perform(session: _Session) -> int:
         positions = {each: position.upstream for each, position in plan.copied.positions.items()}
         return session.concluded(steps, planned.group_rows(), position_rows(positions), refusal)
     target = session.flow.source if planned.procedure == FAILBACK else session.flow.target
-    means = f"The applications move to {target}.{planned.deletion}"
-    if asked.takes_back:
-        means = "What the run has done is taken back, and the applications that it has stopped are started again."
+    means = (
+        "What the run has done is taken back, and the applications that it has stopped are started again."
+        if asked.takes_back
+        else f"The applications move to {target}.{planned.deletion}"
+    )
     consent_typed(session.file, means, str(session.flow), yes=asked.yes)
     try:
         with watched(waits_on(session.terminal.err)):

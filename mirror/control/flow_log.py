@@ -232,8 +232,7 @@ class FlowTranslator:
         forward, opposite = self.forward.offset_map(source), self._shared(source)
         if forward is None:
             # Of a partition that neither has copied nobody knows what a group has read.
-            has_copies = opposite is not None and bool(opposite.runs or opposite.sparse_maps)
-            return opposite.translate_back(position) if opposite and has_copies else NotMirrored()
+            return opposite.translate_back(position) if opposite and opposite.has_copies else NotMirrored()
         return translate_shared(forward, opposite, position) if opposite else forward.translate(position)
 
     def copy_id(self, source: TopicPartition) -> CopyId | None:

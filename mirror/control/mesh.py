@@ -72,8 +72,7 @@ def _first_unread(third: Third, partition: TopicPartition, position: int) -> int
     if there is None:
         return None
     here = third.to_source.offset_map(partition)
-    is_told = here is not None and bool(here.runs or here.sparse_maps)
-    back = here.translate_back(min(position, here.downstream_next)) if here is not None and is_told else None
+    back = here.translate_back(min(position, here.downstream_next)) if here is not None and here.has_copies else None
     upstream = back.downstream if isinstance(back, Exact | Bounded) else there.origin
     found = there.translate(upstream)
     if isinstance(found, Exact | Bounded):

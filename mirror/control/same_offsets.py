@@ -17,7 +17,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.same_offsets.chain import markers_transactional_id
 from mirror.same_offsets.fillers import PADDING_BYTES, TOMBSTONE_BYTES
-from mirror.same_offsets.filling import MANY, Bounds, Refused, may_be_original, may_begin
+from mirror.same_offsets.filling import MANY, Bounds, Refused, may_begin, with_caution
 
 # Less than half of what was seen on two busy cores, with one broker.
 _FILLERS_A_SECOND = 1_000_000
@@ -79,9 +79,9 @@ def plan_same_offsets(
         if isinstance(refused, Refused):
             action = "translate" if source.topic in translated else "problem"
             # The table names the source's partition; what is to be deleted is the copy.
-            detail = f"{copy} on {flow.target}: {refused.reason}"
-            if copy.topic == source.topic and found.copy.end > found.copy.start:
-                detail += f"; {may_be_original(flow.source)}"
+            keeps_name = copy.topic == source.topic
+            reason = with_caution(refused.reason, found.copy, flow.source, keeps_name=keeps_name)
+            detail = f"{copy} on {flow.target}: {reason}"
             rows.append({"partition": str(source), "action": action, "detail": detail})
             continue
         rows.append(_cost(source, copy, found, is_compacted=copy.topic in cleaned))

@@ -138,7 +138,7 @@ def plan_topics(source: ClusterTopics, target: ClusterTopics, settings: FlowSett
 def expected_problems(target: ClusterTopics, settings: FlowSettings) -> tuple[str, ...]:
     """Return what will keep topics that are new on the source from being copied, although none waits now."""
     factor = settings.replication_factor
-    if not settings.enabled or factor == _OF_THE_CLUSTER or 1 <= factor <= target.brokers:
+    if not settings.enabled or _can_have(factor, target):
         return ()
     happens = f"should a topic appear on {settings.flow.source}, it could not be copied: replication.factor = {factor}"
     if factor < 1:
@@ -502,8 +502,13 @@ def _forgetful(cluster: ClusterTopics, topic: _Internal) -> str | None:
     return None
 
 
+def _can_have(factor: int, cluster: ClusterTopics) -> bool:
+    """Whether a topic of a cluster can have that many replicas."""
+    return factor == _OF_THE_CLUSTER or 1 <= factor <= cluster.brokers
+
+
 def _replication_problem(topic: str, factor: int, key: str, cluster: ClusterTopics) -> str | None:
-    if factor == _OF_THE_CLUSTER or 1 <= factor <= cluster.brokers:
+    if _can_have(factor, cluster):
         return None
     if factor < 1:
         return f"topic {topic} on {cluster.alias} cannot have replication factor {factor}: set {key} to 1 or more"

@@ -143,13 +143,10 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
     copy = Bounds(ends.target_start, ends.target_end)
     refused = filling.may_begin(Bounds(origin, ends.source_end), copy, work.pad_limit or 0)
     if refused is not None:
-        original = (
-            f"; {filling.may_be_original(flow.flow.source)}"
-            if work.source.topic == work.target.topic and copy.end > copy.start
-            else ""
-        )
+        keeps_name = work.source.topic == work.target.topic
+        reason = filling.with_caution(refused.reason, copy, flow.flow.source, keeps_name=keeps_name)
         where = f"{work.target} on {flow.flow.target}"
-        return Refused(f"{where} cannot get the source's offsets: {refused.reason}{original}", cannot_have_offsets=True)
+        return Refused(f"{where} cannot get the source's offsets: {reason}", cannot_have_offsets=True)
     before = work.handover.position if work.handover is not None else None
     now_ms = int(time.time() * 1000)
     position = Position(

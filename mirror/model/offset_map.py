@@ -335,6 +335,11 @@ class OffsetMap:
     same_offsets: bool = False
 
     @property
+    def has_copies(self) -> bool:
+        """Whether it speaks of any copy, so that a position in the copy tells what was read."""
+        return bool(self.runs or self.sparse_maps)
+
+    @property
     def expected_runs(self) -> Runs:
         """Where each record is to lie; with the source's offsets that does not depend on what is on record."""
         end = min(self.upstream_next, self.downstream_next)
@@ -382,9 +387,9 @@ class OffsetMap:
         if passed is not None:
             return Exact(passed.read_through)
         first = self.runs.first
-        if first is None and (self.is_pruned or not self.complete_from_origin):
-            return NotMirrored()
-        if first is not None and (self.is_pruned or (position < first.downstream and not self.complete_from_origin)):
+        if first is None:
+            return Exact(self.origin) if self.complete_from_origin and not self.is_pruned else NotMirrored()
+        if self.is_pruned or (position < first.downstream and not self.complete_from_origin):
             return TooOld(first.downstream)
         return Exact(self.origin)
 

@@ -147,13 +147,13 @@ class Procedure:
     @property
     def to_take_back(self) -> tuple[Step, ...]:
         """Return the steps that its run has begun and that can be taken back, the last one first."""
-        begun = Progress.of(self.run.directory.journal.read().entries).begun
+        begun = _progress(self.run).begun
         return tuple(each for each in reversed(self.plan.steps) if each.name in begun and each.undo is not None)
 
     @property
     def is_beyond_return(self) -> bool:
         """Return whether its run has passed the point of no return."""
-        return Progress.of(self.run.directory.journal.read().entries).is_beyond_return
+        return _progress(self.run).is_beyond_return
 
     @property
     def nobody(self) -> str | None:

@@ -165,6 +165,11 @@ def may_be_original(source: str) -> str:
     return f"it may be the original: delete it only if all that is to be kept is on {source}"
 
 
+def with_caution(reason: str, copy: Bounds, source: str, *, keeps_name: bool) -> str:
+    """Return why a copy cannot have the offsets, with what is to be thought of before it is deleted, if that holds."""
+    return f"{reason}; {may_be_original(source)}" if keeps_name and copy.end > copy.start else reason
+
+
 def next_step(begins_at: int, copy: Copy, ahead: Ahead | None, markers: MarkerProducer) -> Step | None:
     """Return what is to be appended to a copy next, or removed from it; None: nothing now.
 
