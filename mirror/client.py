@@ -32,11 +32,10 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from mirror.config.mirror_client import MirrorClientSettings
 from mirror.config.settings import ClusterSettings
-from mirror.kafka import batch
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition
-from mirror.kafka.log import LogReader
+from mirror.kafka.log import LogReader, decoded
 from mirror.kafka.problems import AccessDenied, KafkaProblem
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.java_regex import compile_java
@@ -282,7 +281,7 @@ class MirrorClient:
             if time was up before all checkpoints were read.
         NoCheckpoints
             if this cluster has no checkpoints of that one.
-        KafkaProblem, CorruptBatch
+        KafkaProblem
             if the cluster does not answer, or refuses, or what it sends cannot be read.
         """
         found, reading = self._read(remote_alias, lambda name: name == group, timeout_seconds)
@@ -297,7 +296,7 @@ class MirrorClient:
         ------
         PatternError
             if ``pattern`` is none, or cannot be carried over exactly.
-        PartialAnswer, NoCheckpoints, KafkaProblem, CorruptBatch
+        PartialAnswer, NoCheckpoints, KafkaProblem
             as `remote_consumer_offsets`.
         """
         compiled = compile_java(pattern)
@@ -334,7 +333,7 @@ class MirrorClient:
             while reader.position < end and (left := deadline - time.monotonic()) > 0:
                 wait_ms = min(_LONGEST_WAIT_MS, int(left * 1000))
                 for content, _ in reader.fetch(wait_ms, read_committed=True):
-                    for record in batch.records(content):
+                    for record in decoded(channel, partition, content):
                         checkpoint = Checkpoint.parse(record.key, record.value)
                         if checkpoint is None:
                             unreadable += 1

@@ -19,11 +19,10 @@ from mirror.control.gaps import iso_time, open_gaps_reason
 from mirror.control.liveness import Liveness, LivenessWatch, StandbyWatch, ahead_words
 from mirror.control.state_notes import state_notes
 from mirror.control.tick import connection_name, shortened
-from mirror.kafka import batch
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, topic_settings
 from mirror.kafka.codes import OFFSET_OUT_OF_RANGE
-from mirror.kafka.log import LogReader
+from mirror.kafka.log import LogReader, decoded
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, LeaderAway, RequestFailed
 from mirror.kafka.topic_ids import differ
 from mirror.model.cliff import RETENTION_KEYS, Retention
@@ -402,7 +401,7 @@ def _first_record(channel: Channel, source: TopicPartition, position: int, end: 
     try:
         while reader.position < end:
             for content, header in reader.fetch(most_bytes=1):
-                for record in batch.records(content):
+                for record in decoded(channel, source, content):
                     if record.offset >= position:
                         return Waiting(record.timestamp, len(content) / max(header.record_count, 1))
     except BrokerRefused as refused:

@@ -249,6 +249,20 @@ def batch_at(channel: Channel, partition: TopicPartition, offset: int) -> Header
     return next((header for _, header in found if header.base_offset <= offset < header.next_offset), None)
 
 
+def decoded(channel: Channel, partition: TopicPartition, content: memoryview) -> list[Record]:
+    """Return the records of a batch that was read of ``partition``.
+
+    Raises
+    ------
+    BrokerRefused
+        if it cannot be decoded; names cluster and partition.
+    """
+    try:
+        return batch.records(content)
+    except CorruptBatch as problem:
+        raise BrokerRefused(f"{channel.alias}: {partition}: {problem}", CorruptBatch) from problem
+
+
 def holds_record(
     channel: Channel,
     partition: TopicPartition,
@@ -282,11 +296,8 @@ def holds_record(
             if start <= header.base_offset and header.next_offset <= end and header.record_count > 0:
                 return True
             # Of a batch across an edge, or thinned out by compaction, the records that are left may lie outside.
-            try:
-                if any(start <= record.offset < end for record in batch.records(content)):
-                    return True
-            except CorruptBatch as problem:
-                raise BrokerRefused(f"{channel.alias}: {partition}: {problem}", CorruptBatch) from problem
+            if any(start <= record.offset < end for record in decoded(channel, partition, content)):
+                return True
         if reader.position == before:
             return True
     return False
@@ -362,14 +373,12 @@ def read_records(
     Raises
     ------
     KafkaProblem
-        if the range cannot be read whole.
-    CorruptBatch
-        if a batch cannot be decoded.
+        if the range cannot be read whole, or a batch of it not decoded.
     """
     channel = Channel(alias, client)
     try:
         for found, _ in read_batches(channel, partition, start, end, read_committed=read_committed):
-            for record in batch.records(found):
+            for record in decoded(channel, partition, found):
                 if start <= record.offset < end:
                     yield record
     finally:

@@ -6,11 +6,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from mirror.clock import steady_seconds
-from mirror.kafka import batch, topic_ids
-from mirror.kafka.batch import CorruptBatch, Record
+from mirror.kafka import topic_ids
+from mirror.kafka.batch import Record
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, LazyChannel, View, topic_settings
-from mirror.kafka.log import LogReader, LogTruncated, read_batches
-from mirror.kafka.problems import BrokerRefused
+from mirror.kafka.log import LogReader, LogTruncated, decoded, read_batches
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.partition import TopicPartition
 
@@ -90,16 +89,13 @@ class LogTail:
                     reader.position = starts[partition]
                 before[partition] = reader.position, reader.read_up_to
                 for content, _ in reader.read_to(ends[partition], read_committed=self._committed):
-                    found.extend(batch.records(content))
+                    found.extend(decoded(channel, partition, content))
         except LogTruncated as truncated:
             self._go_back(before)
             self.loss = str(truncated)
             self._readers[truncated.partition] = LogReader(channel, truncated.partition, starts[truncated.partition])
             self._beyond.pop(truncated.partition, None)
             return self.poll()
-        except CorruptBatch as problem:
-            self._go_back(before)
-            raise BrokerRefused(f"{channel.alias}: {self._topic}: {problem}", CorruptBatch) from problem
         except BaseException:
             self._go_back(before)
             raise
@@ -124,15 +120,12 @@ class LogTail:
             # A transaction may be open for long: what was read of it before is not read again.
             if not start <= position <= held_to <= end:
                 held_to, held = position, []
-            try:
-                more = [
-                    record
-                    for content, _ in read_batches(self._channel, partition, held_to, end)
-                    for record in batch.records(content)
-                    if record.offset >= held_to
-                ]
-            except CorruptBatch as problem:
-                raise BrokerRefused(f"{self._channel.alias}: {partition}: {problem}", CorruptBatch) from problem
+            more = [
+                record
+                for content, _ in read_batches(self._channel, partition, held_to, end)
+                for record in decoded(self._channel, partition, content)
+                if record.offset >= held_to
+            ]
             self._beyond[partition] = position, end, [*(each for each in held if each.offset >= position), *more]
         return [record for _, _, held in self._beyond.values() for record in held]
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from mirror.kafka import batch
-from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
-from mirror.kafka.log import LogReader
-from mirror.kafka.problems import BrokerRefused
+from mirror.kafka.log import LogReader, decoded
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import CopiedTopics, KnownWriters, take_in
@@ -57,12 +54,9 @@ class WriterLog:
         position = self._known.position if start <= self._known.position <= end else start
         state = FlowState(writers=set(self.writers), source_id=self._known.source_id)
         reader = LogReader(channel, address, position)
-        try:
-            for content, _ in reader.read_to(end):
-                for record in batch.records(content):
-                    take_in(state, record.key, record.value)
-                    if self._copied is not None:
-                        self._copied.take(record.key, record.value)
-        except CorruptBatch as problem:
-            raise BrokerRefused(f"{channel.alias}: {self.topic}: {problem}", CorruptBatch) from problem
+        for content, _ in reader.read_to(end):
+            for record in decoded(channel, address, content):
+                take_in(state, record.key, record.value)
+                if self._copied is not None:
+                    self._copied.take(record.key, record.value)
         self._known = KnownWriters(frozenset(state.writers), reader.position, state.source_id, self._known.topic_id)

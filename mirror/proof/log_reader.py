@@ -19,11 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from mirror.kafka import batch
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.failures import error_message
-from mirror.kafka.log import read_stretches
+from mirror.kafka.log import decoded, read_stretches
 from mirror.model.ledger import LOGS, Column, digest, encode_content, record_id
 from mirror.model.partition import TopicPartition
 from mirror.model.progress import Watch, nobody
@@ -217,7 +216,7 @@ class _Records:
                 if header.base_offset < wanted.end:
                     self.size_bytes += len(content)
                 is_whole = hold(stretches, header.base_offset, header.next_offset)
-                for record in batch.records(content):
+                for record in decoded(channel, wanted.partition, content):
                     if record.value is None and record.key is not None and record.key == wanted.reserved_key:
                         continue
                     if is_whole or hold(stretches, record.offset, record.offset + 1):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from mirror.kafka import batch
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
-from mirror.kafka.log import read_batches
+from mirror.kafka.log import decoded, read_batches
 from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.ledger import digest, encode_content
 from mirror.model.parked import origin, parked_topic
@@ -40,7 +39,7 @@ def parked_contents(
         return found
     end = target.offsets([address], LATEST)[address]
     for content, _ in read_batches(target, address, starts[address], end):
-        for record in batch.records(content):
+        for record in decoded(target, address, content):
             known = origin(record.headers)
             if known is not None and (known.source, known.offset) in asked:
                 content_digest = digest(encode_content(record.key, record.value, known.headers))

@@ -12,10 +12,8 @@ from typing import NamedTuple
 
 from mirror.control.gaps import iso_time
 from mirror.control.tick import now_ms
-from mirror.kafka import batch
-from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import Channel, topic_settings
-from mirror.kafka.log import read_batches
+from mirror.kafka.log import decoded, read_batches
 from mirror.kafka.partition_state import log_size
 from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow import Flow
@@ -82,20 +80,19 @@ class RemovedCopies:
             found = topic_settings(self.target, [copy.topic], [_POLICY, _AGE, _SIZE])
             self._settings[copy.topic] = found.get(copy.topic, {})
         settings = self._settings[copy.topic]
-        size = log_size(self.target, copy) if int(settings.get(_SIZE) or -1) >= 0 else None
-        kept = by_retention(settings, removed.newest_ms, now_ms(), size)
+        kept = by_retention(settings, removed.newest_ms, now_ms(), lambda: log_size(self.target, copy))
         return None if kept is None else f"{target} has removed the copies ({kept})"
 
     def _look(self, source: TopicPartition, start: int, end: int) -> _Removed:
         times, producers = [], set()
         try:
             for content, header in read_batches(self.source, source, start, end):
-                within = [each.timestamp for each in batch.records(content) if start <= each.offset < end]
+                within = [
+                    each.timestamp for each in decoded(self.source, source, content) if start <= each.offset < end
+                ]
                 if within:
                     times += within
                     producers.add(header.producer_id)
-        except CorruptBatch as problem:
-            raise BrokerRefused(f"{self.flow.source}: {source}: {problem}", CorruptBatch) from problem
         except BrokerRefused as refused:
             # The source, too, has removed them, since it was asked where it begins: who compares plans that anew.
             if not refused.is_gone:
@@ -119,18 +116,18 @@ def removed_until(known: OffsetMap, start: int, copy_start: int) -> int | None:
 
 
 def by_retention(
-    settings: Mapping[str, str | None], newest_ms: int | None, now_ms: int, size: int | None
+    settings: Mapping[str, str | None], newest_ms: int | None, now_ms: int, log_size: Callable[[], int | None]
 ) -> str | None:
     """Return the setting of a topic by which records up to as new as ``newest_ms`` are removed; None: none says so.
 
-    ``size`` is that of the log, in bytes, None where it is not known: retention by size removes a segment only where
-    as much as it keeps is left.
+    ``log_size`` is asked, where the age is no reason, for the bytes of the log, None where that is not known: retention
+    by size removes a segment only where as much as it keeps is left.
     """
     if "delete" not in (settings.get(_POLICY) or ""):
         return None
     age, kept_size = (int(settings.get(key) or -1) for key in (_AGE, _SIZE))
     if age >= 0 and newest_ms is not None and 0 <= newest_ms <= now_ms - age + _CLOCKS_MS:
         return f"{_AGE} = {age}, and the newest of them is of {iso_time(newest_ms)}"
-    if 0 <= kept_size <= (-1 if size is None else size):
+    if kept_size >= 0 and (size := log_size()) is not None and size >= kept_size:
         return f"{_SIZE} = {kept_size}, and {size} are left"
     return None

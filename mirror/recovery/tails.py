@@ -7,9 +7,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka import batch
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
-from mirror.kafka.log import LogReader
+from mirror.kafka.log import LogReader, decoded
 from mirror.kafka.problems import KafkaProblem
 from mirror.model.ledger import RecordId, record_id
 from mirror.model.partition import TopicPartition
@@ -84,7 +83,11 @@ class TailWatch:
         while reader.position < end:
             before = reader.position
             for content, _ in reader.fetch(wait_ms=0, read_committed=self.read_committed):
-                found += [identity for record in batch.records(content) if (identity := record_id(record.headers))]
+                found += [
+                    identity
+                    for record in decoded(channel, partition, content)
+                    if (identity := record_id(record.headers))
+                ]
             if reader.position == before:
                 break
         return end, reader.position, found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,7 +69,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     monkeypatch.setattr(channel, "Channel", lambda *_: topic)
     monkeypatch.setattr(log_tail, "LogReader", Reader)
     monkeypatch.setattr(log_tail, "steady_seconds", lambda: topic.now)
-    monkeypatch.setattr(log_tail, "batch", SimpleNamespace(records=lambda found: found))
+    monkeypatch.setattr(log_tail, "decoded", lambda _channel, _partition, found: found)
 
     def settings(_: object, names: Any, keys: Any) -> dict[str, dict[str, str]]:
         assert keys == ["delete.retention.ms"]
