@@ -290,10 +290,16 @@ class _Session:
         # What was taken back before it failed, because a moment had passed, says nothing of how it stands.
         back = [each for each in steps[steps.index(failed) :] if each.name.startswith("back: ")] if failed else []
         if failed is None:
-            unseen = ", ".join(each.name for each in steps if each.result.verdict is Verdict.UNKNOWN)
+            unseen = [each.name for each in steps if each.result.verdict is Verdict.UNKNOWN]
             if self.asked.takes_back:
-                return f"All is taken back; nobody has looked at: {unseen}", ""
-            return f"All is done; nobody has looked at: {unseen}. With somebody who has:", again
+                return f"All is taken back; nobody has looked at: {', '.join(unseen)}", ""
+            at_its_moment = {each.name for each in self.planned.agreed_steps() if each.is_of_its_moment}
+            late = [name for name in unseen if name in at_its_moment]
+            open_ = [name for name in unseen if name not in at_its_moment]
+            gone = f" What cannot be found out any more, and stays UNKNOWN: {', '.join(late)}." if late else ""
+            if not open_:
+                return f"All is done.{gone}", ""
+            return f"All is done; nobody has looked at: {', '.join(open_)}.{gone} With somebody who has:", again
         if not back and failed is not steps[-1]:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is not Verdict.PASS)
             return f"All is done, and on record; what was not seen: {unseen}. To look again:", again

@@ -189,7 +189,7 @@ class Procedure:
         """
         if takes_back:
             with self.run.held():
-                taken = take_back(self._agreed(), self.run.directory.journal, on_result=on_result)
+                taken = take_back(self.agreed_steps(), self.run.directory.journal, on_result=on_result)
                 self.run.seal()
             return taken
         under_way = self.under_way(on_result)
@@ -198,9 +198,10 @@ class Procedure:
 
     def under_way(self, on_result: Callable[[StepResult], None] = lambda _: None) -> UnderWay:
         """Return what carries it out phase by phase; nothing is done yet."""
-        return UnderWay(self.run, self._agreed(), goes_back=self.move.is_planned, on_result=on_result)
+        return UnderWay(self.run, self.agreed_steps(), goes_back=self.move.is_planned, on_result=on_result)
 
-    def _agreed(self) -> Sequence[Step]:
+    def agreed_steps(self) -> Sequence[Step]:
+        """Return the steps, which move the groups of the plan."""
         return self.steps(replace(self.move, agreed=_groups_of(self.plan.moves)))
 
 

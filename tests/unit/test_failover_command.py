@@ -320,6 +320,35 @@ def test_the_command_that_goes_on_says_what_was_accepted(world: World, file: Pat
     assert found.stderr.rstrip().endswith("--leave-behind")
 
 
+@pytest.mark.parametrize(
+    ("is_asked", "said"),
+    [
+        (True, "All is done. What cannot be found out any more, and stays UNKNOWN: cut."),
+        (
+            False,
+            "looked at: stop, start, first write, first reads. What cannot be found out any more, and stays UNKNOWN: cut.",
+        ),
+    ],
+)
+def test_what_was_not_known_at_its_moment_is_not_asked_of_somebody_who_looks_later(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_asked: bool, said: str
+) -> None:
+    """The cut stayed UNKNOWN however often the command was given that was said to help."""
+    world.is_up[EAST] = False
+    world.open_ends = {TopicPartition("east.orders", 0): "its leader is away"}
+    if not is_asked:
+        monkeypatch.setattr(failover, "_applications", lambda *_: Nobody())
+    run = str(tmp_path / "run")
+    for _ in range(2):
+        found = CliRunner().invoke(
+            app, ["failover", str(file), "--flow", "east->west", "--yes", "--run-directory", run]
+        )
+        told = " ".join(found.stderr.split())
+        assert found.exit_code == 1
+        assert said in told
+        assert ("--run-directory" in told) is not is_asked, "a command only where it helps"
+
+
 def test_where_a_run_stands_is_said_beside_its_json_too(world: World, file: Path, tmp_path: Path) -> None:
     world.open_transactions = ("orders-0: producer id 5",)
     run = str(tmp_path / "run")
