@@ -210,6 +210,10 @@ def stranded(
         print_json(answer | {"removed": loss.removed_rows(), "gaps": list(loss.gaps)} | more)
     else:
         out.print(f"{chosen.flow.target} lacks of {chosen.flow.source}: {loss}", markup=False, highlight=False)
+        if loss.bound is not None:
+            out.print(
+                Remark(f"Once {chosen.flow.source} can be read this command names them, and --export saves them.")
+            )
         for each in uncounted:
             out.print(Remark(each))
         if saved is not None:

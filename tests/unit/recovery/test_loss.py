@@ -140,3 +140,6 @@ def test_stranded_passes_only_where_the_source_tells_that_nothing_is_missing(
     told = json.loads(found.stdout)
     assert (told["verdict"], found.exit_code) == (verdict, 0 if verdict == "PASS" else 1)
     assert words in found.stdout
+    shown = " ".join(CliRunner().invoke(app, ["stranded", str(file), "--flow", "east->west"]).stdout.split())
+    is_open = told["reason"] is not None
+    assert ("Once east can be read this command names them" in shown) is is_open, "what to do, where nobody can tell"
