@@ -24,7 +24,6 @@ from mirror.recovery.unsure_groups import further_on
 _USUAL_INTERVAL_SECONDS = 60.0
 # More often than that they are not advised.
 _OFTEN_SECONDS = 5.0
-_READ_UNCOMMITTED = "read_uncommitted"
 
 
 def left_out(facts: Facts) -> Iterator[Difference]:
@@ -250,7 +249,7 @@ def positions_not_kept(facts: Facts) -> Iterator[Difference]:
 def aborted_copied(facts: Facts) -> Iterator[Difference]:
     """Read uncommitted, records of aborted transactions are records like all others on the target (REC-08)."""
     ids = applications_transactions(facts)
-    if ids and facts.settings.isolation_level == _READ_UNCOMMITTED:
+    if ids and not facts.settings.reads_committed:
         going_on = sum(state == "Ongoing" for state in ids.values())
         yield Difference(
             Impact.DUPLICATES,
