@@ -24,6 +24,7 @@ from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
 from mirror.copier.resume import Place
 from mirror.copier.sender import REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT
+from mirror.copier.silent_sources import SilentSources
 from mirror.copier.streams import PATIENCE_SECONDS
 from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork, PartitionWork
@@ -113,6 +114,7 @@ class CopyLoop:
         self._untold: dict[Lane, None] = {}
         self._connections = Connections(self._flows, self._may_write)
         self._fetching = Fetching(self._connections, self._touched)
+        self._silent_sources = SilentSources()
         self._sync_at = 0.0
         self._pass_by_at = 0.0
         self._shares: Sequence[Share] = ()
@@ -192,6 +194,7 @@ class CopyLoop:
                     next_commit = now + commit_seconds
                     if not over:
                         deadline = min(deadline, began + self._longest_seconds())
+                        self._look_for_silence(now)
                     if epoch_channel is not None:
                         epoch_channel.report_troubles(self._all_troubles(), self._going_on())
                 if now >= self._sync_at:
@@ -264,6 +267,10 @@ class CopyLoop:
         )
         waiting = {(share.flow, source): why for share in self._shares for source, why in share.troubles().items()}
         return waiting | {(flow, source): why for flow, source, why in found if why}
+
+    def _look_for_silence(self, now: float) -> None:
+        lanes = (lane for lanes in self._lanes.values() for lane in lanes)
+        self._silent_sources.look(now, lanes, self._connections.fetchers.values())
 
     def _copied_news(self) -> CopiedNews:
         found = {(lane.work.flow, lane.work.source): news for lane in self._untold if (news := lane.news()) is not None}

@@ -252,7 +252,7 @@ class FlowLeader:
         # Of what is paused nobody looks where its logs end.
         if state == "RUNNING":
             self._untroubled_ms = at_ms
-        return RunReport(state, reasons, at_ms, notes, stopped, None if state == copying else self._untroubled_ms)
+        return RunReport(state, reasons, at_ms, notes, stopped, None if state == "RUNNING" else self._untroubled_ms)
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:
         self._runtime.lease.end()

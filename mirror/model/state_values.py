@@ -34,7 +34,8 @@ class RunReport:
     stopped
         why partitions are stopped, by source partition: the first of them, as ``reasons`` name them.
     untroubled_at_ms
-        of a report with troubles: when that engine last reported none; None: it has not, or that is not on record.
+        of a report with troubles, or while topics are paused: when that engine last reported neither; None: it has not,
+        or that is not on record.
     """
 
     state: str
@@ -64,7 +65,9 @@ class RunReport:
 
     def left_behind(self) -> RunReport:
         """Return it as that of an engine that is gone: when it last reported, and what was wrong then, still counts."""
-        return RunReport("STOPPED", self.troubles, self.at_ms, (), self.stopped, self.untroubled_at_ms)
+        # Whoever asks later may find no pause in force any more.
+        paused = ("topics were paused: where their logs ended was not seen",) if self.state == "PAUSED" else ()
+        return RunReport("STOPPED", (*self.troubles, *paused), self.at_ms, (), self.stopped, self.untroubled_at_ms)
 
 
 def stopped_reason(source: TopicPartition, why: str) -> str:

@@ -192,12 +192,12 @@ class ClusterEnds:
         words = f"copied once, and no longer selected by topics of {self.flow}; {self.flow.source} has more of"
         return [f"{words}: {named(more)}"] if more else []
 
-    def rewritten(self) -> Rewritten:
+    def rewritten(self, *, by_epochs: bool = False) -> Rewritten:
         """See `FlowEnds`."""
         state = self._state()
         own = {each: position for each, position in state.positions.items() if self._selects(each.topic)}
         with self._source() as source, closing(self._target()) as target:
-            return find_rewritten(self.chosen, state, own, source, target)
+            return find_rewritten(self.chosen, state, own, source, target, by_epochs=by_epochs)
 
     def topics(self, names: Collection[str]) -> Mapping[str, OldTopic]:
         """See `FlowEnds`."""

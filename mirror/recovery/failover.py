@@ -231,7 +231,11 @@ def _looked_ahead(
         )
     elif not copied.positions:
         refusal = f"{move.flow} has copied nothing that is on record on {move.flow.target}: nobody can go on there"
-    loss = loss_of(move.ends, copied, ask_source=mode is not Mode.UNPLANNED)
+    loss = (
+        _loss_of_old_log(move.ends, copied)
+        if mode is not Mode.UNPLANNED
+        else loss_of(move.ends, copied, ask_source=False)
+    )
     if mode is Mode.PLANNED and refusal is None and loss.bound is not None:
         refusal = f"{move.flow.source} must tell what it has for a planned failover: {loss.bound}"
     if mode is Mode.PLANNED and refusal is None:
@@ -318,6 +322,24 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool, anew: Collectio
     return Loss(_on_record(copied), bound, gaps=tuple(copied.open_gaps))
 
 
+def _loss_of_old_log(ends: FlowEnds, copied: Copied) -> Loss:
+    """Return what the target lacks as the source tells, if that has the logs still that were copied.
+
+    A log that an unclean election truncated, and that has grown past what was copied, lacks more than lies behind that.
+    """
+    loss = loss_of(ends, copied, ask_source=True)
+    if loss.bound is not None:
+        return loss
+    try:
+        differences = ends.rewritten(by_epochs=True).difference_messages()
+    except KafkaProblem as problem:
+        return replace(loss, bound=f"whether {ends.flow.source} has what was copied is not known ({problem})")
+    if not differences:
+        return loss
+    bound = f"what {ends.flow.source} had acknowledged is not known, since it has something else than was copied of "
+    return replace(loss, bound=bound + named(differences))
+
+
 def _on_record(copied: Copied) -> tuple[Lacking, ...]:
     """Return what was not copied of the source by where its logs had ended when that was last written down."""
     return tuple(
@@ -360,18 +382,19 @@ def _stretches(found: Mapping[TopicPartition, tuple[int, int]]) -> tuple[Lacking
 def _unseen_since(copied: Copied) -> str:
     """Return since when what the source has acknowledged was not seen; an engine reports on without its source.
 
-    It writes down where logs end once a second, while it copies: a report may be younger than that.
+    It writes down where logs end once a second, while it copies: a report may be younger than that. That a source does
+    not answer is trouble within some seconds, and what waits for a quota or a slow target is not asked for meanwhile.
     """
     if copied.report_at_ms is None:
         return "ever"
     at = iso_time(copied.report_at_ms)
     if not copied.report_troubles:
         paused = f", and to {named(copied.paused)} since that was paused" if copied.paused else ""
-        return f"since some seconds before {at}, the engine's last report{paused}"
+        return f"since a minute at most before {at}, the engine's last report{paused}"
     troubles = named(copied.report_troubles)
     if copied.untroubled_at_ms is not None:
         clean = iso_time(copied.untroubled_at_ms)
-        return f"since some seconds before {clean}, when the engine last reported no trouble (at {at}: {troubles})"
+        return f"since a minute at most before {clean}, when the engine last reported no trouble (at {at}: {troubles})"
     return f"since the engine last copied from it without trouble, longer ago than its last report, {at} ({troubles})"
 
 
@@ -442,7 +465,7 @@ def detect(move: Move) -> Step:
 
 def _state_loss(move: Move, name: str, when: str) -> Step:
     def act(_: Known) -> Result:
-        loss = loss_of(move.ends, move.ends.copied(), ask_source=True)
+        loss = _loss_of_old_log(move.ends, move.ends.copied())
         facts: dict[str, Json] = {
             "lacking": loss.rows(),
             "removed": loss.removed_rows(),

@@ -157,8 +157,8 @@ class FlowEnds(Protocol):
         """Ask the source for its logs."""
         ...
 
-    def rewritten(self) -> Rewritten:
-        """Compare what was copied of the source with what it has there now."""
+    def rewritten(self, *, by_epochs: bool = False) -> Rewritten:
+        """Compare what was copied of the source with what it has there now; ``by_epochs`` without reading records."""
         ...
 
     def topics(self, names: Collection[str]) -> Mapping[str, OldTopic]:

@@ -111,10 +111,13 @@ def find_rewritten(
     positions: Mapping[TopicPartition, Position],
     source: Channel,
     target: Channel,
+    *,
+    by_epochs: bool = False,
 ) -> Rewritten:
     """Compare what was copied of a flow's source with what is there now; read are a few records a partition.
 
-    ``positions`` are those of the partitions of ``state`` that are to be compared.
+    ``positions`` are those of the partitions of ``state`` that are to be compared. ``by_epochs``: by topic ids and
+    leader epochs alone, which takes a request a broker.
 
     Raises
     ------
@@ -128,6 +131,8 @@ def find_rewritten(
     left = [each for each in copied if each not in differences]
     truncated, undecided = _truncated(left, copied, source)
     differences |= truncated
+    if by_epochs:
+        return Rewritten(differences, undecided)
     unknown: dict[TopicPartition, str] = {}
     compared = 0
     starts = source.find_offsets(left, EARLIEST)

@@ -7,15 +7,18 @@ from functools import partial
 import pytest
 
 from mirror.config.fetching import FetchLimits
+from mirror.copier.epoch_channel import Signal
 from mirror.copier.loop import TROUBLED_SECONDS
 from mirror.copier.work import GapPolicy
 from mirror.kafka.versions import FETCH
 from mirror.model.gap import GapKind
 from mirror.model.leader_epochs import EpochEnd
-from tests.unit.copier.copying_in_memory import ORDERS, PAID, Copying, stands
+from tests.flows import EAST_WEST
+from tests.unit.copier.copying_in_memory import ORDERS, PAID, Copying, Driver, stands
 
 UNKNOWN, CORRUPT, TIMED_OUT, TOO_FEW_REPLICAS, DENIED, INVALID_RECORD = -1, 2, 7, 19, 29, 87
 SESSION_NOT_FOUND = 70
+SILENT = "east: no answer from the leader for some seconds"
 
 
 def test_what_the_source_removed_before_it_was_copied_is_a_gap(copying: Copying) -> None:
@@ -29,6 +32,40 @@ def test_what_the_source_removed_before_it_was_copied_is_a_gap(copying: Copying)
     (gap,) = copying.state().gaps.values()
     assert (gap.start, gap.end, gap.kind, gap.passed) == (1, 3, GapKind.RETENTION, True)
     assert (stands(result), result.stopped, copying.recorded()) == ((4, True), None, 4)
+
+
+def test_a_source_that_says_nothing_any_more_is_told_within_seconds_and_until_it_answers(copying: Copying) -> None:
+    """A site without power hangs up nowhere: for 40 s all passed for seen, and for longer in shorter epochs."""
+    copying.begin()
+    began = copying.world.now
+
+    def told(driver: Driver) -> bool:
+        return bool(driver.told) and (EAST_WEST, ORDERS) in driver.told[-1][0]
+
+    for broker in copying.east.brokers.values():
+        copying.world.after(1.0, broker.freeze)
+    copying.world.once(lambda: told(copying.driver), partial(copying.driver.say, Signal.END))
+    result = copying.epoch(60.0)[ORDERS]
+    assert copying.driver.troubles() == [SILENT]
+    assert copying.world.now - began < 12.0
+    assert result.trouble == SILENT, "an epoch that ends says so too: the next one connects for long before it knows"
+    copying.works[ORDERS] = {"is_troubled": True}
+    copying.driver.told.clear()
+    for broker in copying.east.brokers.values():
+        copying.world.after(3.0, broker.thaw)
+    copying.source().write(b"1")
+    result = copying.epoch(90.0)[ORDERS]
+    assert (copying.driver.told[-1][0], result.trouble) == ({}, None)
+    assert copying.copy().values() == [b"0", b"1"]
+
+
+def test_a_source_without_news_and_one_that_waits_for_its_target_are_not_silent(copying: Copying) -> None:
+    copying.begin()
+    copying.epoch(30.0)
+    copying.copy().is_mute = True
+    copying.source().write(b"1")
+    copying.epoch(30.0)
+    assert not [each for each in copying.driver.troubles() if each.startswith("east")]
 
 
 @pytest.mark.parametrize("fails", ["the cluster", "the leader"])
@@ -193,7 +230,7 @@ def test_a_source_that_is_silent_for_long_is_read_over_another_connection(copyin
     copying.world.after(42.1, partial(copying.source().write, b"1"))
     copying.epoch(150.0)
     assert copying.copy().values() == [b"0", b"1"]
-    assert copying.driver.troubles()[:1] == ["east, broker 1: no answer for 40 s"]
+    assert copying.driver.troubles()[:2] == [SILENT, "east, broker 1: no answer for 40 s"]
 
 
 # Followers.

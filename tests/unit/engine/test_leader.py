@@ -415,6 +415,18 @@ def test_an_engine_that_stops_in_the_middle_of_an_outage_leaves_word_of_it() -> 
     ]
 
 
+def test_an_engine_that_stops_while_topics_are_paused_leaves_word_of_that_and_since_when() -> None:
+    """Once the pause was over its last report passed for one of an engine that had seen where all logs ended."""
+    leader, runtime, _ = leading(1)
+    a_round(leader)
+    runtime.take_result(PartitionResult(runtime.settings.flow, TopicPartition("orders", 0), None))
+    untroubled = leader._report()
+    runtime.pauses = Pauses((PauseWish("bills", "bills", True, "ann", 1),))
+    last = leader._report().left_behind()
+    assert last.troubles == ("topics were paused: where their logs ended was not seen",)
+    assert last.untroubled_at_ms == untroubled.at_ms
+
+
 def test_a_report_says_which_partitions_are_stopped_as_far_as_its_reasons_name_them() -> None:
     leader, runtime, _ = leading(1)
     a_round(leader)

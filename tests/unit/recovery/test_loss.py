@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from mirror.cli import app
 from mirror.kafka.old_topics import OldTopic
 from mirror.recovery import procedure
-from mirror.recovery.failover import loss_of
+from mirror.recovery.failover import Mode, look_ahead, loss_of
 from mirror.recovery.flow_ends import Copied, Ends
 from mirror.recovery.rewritten import Rewritten
-from tests.unit.recovery.world import EAST, ORDERS, THERE, StandInEnds, World
+from tests.unit.recovery.world import EAST, ORDERS, THERE, StandInEnds, World, move_of
 
 GAP = "orders-0 from 3: it was larger than the target takes"
 ANEW = Rewritten({ORDERS: "the topic was deleted and created anew (its id is b, and was a)"})
@@ -55,14 +55,14 @@ class WithoutTopics(StandInEnds):
 class Recreated(StandInEnds):
     """The topic is another one, and has grown past the position on record."""
 
-    def rewritten(self) -> Rewritten:
+    def rewritten(self, *, by_epochs: bool = False) -> Rewritten:
         return ANEW
 
 
 class CreatedAnew(StandInEnds):
     """The topic is another one, and has grown past what was copied of the former one."""
 
-    def rewritten(self) -> Rewritten:
+    def rewritten(self, *, by_epochs: bool = False) -> Rewritten:
         return ANEW
 
     def ends(self) -> Ends:
@@ -105,6 +105,18 @@ def test_a_topic_that_was_created_anew_does_not_tell_what_is_missing_however_lon
     assert loss_of(ends, ends.copied(), ask_source=True, anew={ORDERS.topic}).bound is None
     world.copied[EAST] = 0
     assert loss_of(ends, ends.copied(), ask_source=True).bound is None, "nothing was copied of the former one either"
+
+
+def test_a_log_that_was_truncated_and_has_grown_does_not_tell_what_a_cut_off_failover_lacks(
+    world: World, tmp_path: Path
+) -> None:
+    """What was written anew below the position on record is missing too: 100 offsets were called exact."""
+    world.written[EAST], world.copied[EAST], world.is_up[EAST] = 15, 10, True
+    for truncated, is_exact in (({}, True), ({ORDERS: "it was truncated at offset 7"}, False)):
+        world.rewritten = Rewritten(truncated)
+        plan = look_ahead(Mode.CUT_OFF, move_of(world, tmp_path, mode="cut-off"), None)
+        assert (plan.loss.bound is None) is is_exact
+    assert "since it has something else than was copied of orders-0: it was truncated at offset 7" in str(plan.loss)
 
 
 def test_what_was_passed_by_is_missing_too(world: World) -> None:

@@ -67,8 +67,8 @@ class SameOffsets(StandInEnds):
     def is_stopped(self) -> bool:
         return self.flow == HOME.flow and self.world.east_topic == "id here"
 
-    def rewritten(self) -> Rewritten:
-        found = super().rewritten()
+    def rewritten(self, *, by_epochs: bool = False) -> Rewritten:
+        found = super().rewritten(by_epochs=by_epochs)
         is_new = self.world.east_topic == "id anew"
         return replace(found, differences={ORDERS: "it was deleted and created anew"}) if is_new else found
 

@@ -183,7 +183,7 @@ class StandInEnds:
     def but_for(self, staying: Staying) -> StandInEnds:
         return replace(self, apart=staying)
 
-    def rewritten(self) -> Rewritten:
+    def rewritten(self, *, by_epochs: bool = False) -> Rewritten:
         self.world.call()
         return self.world.rewritten
 
