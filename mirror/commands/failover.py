@@ -290,12 +290,12 @@ class _Session:
         # What was taken back before it failed, because a moment had passed, says nothing of how it stands.
         back = [each for each in steps[steps.index(failed) :] if each.name.startswith("back: ")] if failed else []
         if failed is None:
-            unseen = [each.name for each in steps if each.result.verdict is Verdict.UNKNOWN]
+            unknown = [each.name for each in steps if each.result.verdict is Verdict.UNKNOWN]
             if self.asked.takes_back:
-                return f"All is taken back; nobody has looked at: {', '.join(unseen)}", ""
+                return f"All is taken back; nobody has looked at: {', '.join(unknown)}", ""
             at_its_moment = {each.name for each in self.planned.agreed_steps() if each.is_of_its_moment}
-            late = [name for name in unseen if name in at_its_moment]
-            open_ = [name for name in unseen if name not in at_its_moment]
+            late = [name for name in unknown if name in at_its_moment]
+            open_ = [name for name in unknown if name not in at_its_moment]
             gone = f" What cannot be found out any more, and stays UNKNOWN: {', '.join(late)}." if late else ""
             if not open_:
                 return f"All is done.{gone}", ""

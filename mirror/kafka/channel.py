@@ -192,6 +192,8 @@ class Channel:
     ) -> dict[TopicPartition, int]:
         """Return start offsets (``at=EARLIEST``) or end offsets (``at=LATEST``) of partitions.
 
+        ``at`` may be a time, in ms since the epoch: of the first record that is not older; -1: there is none.
+
         A leader that has just been elected is asked again for some seconds.
 
         Raises
@@ -566,7 +568,7 @@ def topic_settings(channel: Channel, topics: Iterable[str], names: Sequence[str]
 
 
 def offsets_request(partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE) -> ListOffsetsRequest:
-    """Return the question where logs begin (``at=EARLIEST``) or end (``at=LATEST``), for the broker that leads them."""
+    """Return the question where logs begin (``at=EARLIEST``), end (``at=LATEST``) or have a time, for their leader."""
     asked = ListOffsetsRequest.ListOffsetsTopic
     replica, isolation = view.value
     return ListOffsetsRequest(

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import kafka.errors
-from kafka.protocol.admin import DescribeLogDirsRequest, DescribeProducersRequest, ListTransactionsRequest
+from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
 
 from mirror.kafka import codes
 from mirror.kafka.answers import PartitionAnswers
@@ -146,30 +146,6 @@ def transactional_ids(channel: Channel, producer_ids: Collection[int]) -> dict[i
         answer = channel.call(request, node)
         found |= {each.producer_id: each.transactional_id for each in answer.transaction_states or ()}
     return found
-
-
-def log_size(channel: Channel, partition: TopicPartition) -> int | None:
-    """Return how many bytes a partition's log has on its leader; None where the cluster does not say so.
-
-    That takes DESCRIBE on the cluster (KIP-113).
-
-    Raises
-    ------
-    ConnectionFailed, LeaderUnknown
-        if the leader cannot be reached.
-    """
-    asked = DescribeLogDirsRequest.DescribableLogDirTopic
-    topics = [asked(topic=partition.topic, partitions=[partition.partition])]
-    answer = channel.call(DescribeLogDirsRequest(topics=topics), channel.leader(partition))
-    sizes = [
-        entry.partition_size
-        for folder in answer.results
-        if not folder.error_code
-        for topic in folder.topics
-        for entry in topic.partitions
-        if not entry.is_future_key
-    ]
-    return max(sizes, default=None)
 
 
 def _producers(

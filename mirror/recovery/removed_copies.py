@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from mirror.control.gaps import iso_time
 from mirror.control.tick import now_ms
-from mirror.kafka.channel import Channel, topic_settings
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, topic_settings
 from mirror.kafka.log import decoded, read_batches
-from mirror.kafka.partition_state import log_size
 from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow import Flow
 from mirror.model.offset_map import OffsetMap
@@ -27,13 +25,9 @@ _POLICY, _AGE, _SIZE = "cleanup.policy", "retention.ms", "retention.bytes"
 _CLOCKS_MS = 300_000
 # Among so many of the last offsets that are gone is a record; transactions leave markers between them.
 _LOOK_BACK = 200
-
-
-class _Removed(NamedTuple):
-    """Of the last records that the source still has and whose copies are gone: the newest time, and who wrote them."""
-
-    newest_ms: int | None = None
-    producers: frozenset[int] = frozenset()
+# How much of a copy is read to find out how much is left; behind that, as much a record is taken for the rest.
+_MOST_READ = 64 << 20
+_MARKER_BYTES = 78
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +67,53 @@ class RemovedCopies:
         return None if why is None else LeftOut(self.flow.source, source, start, end, None, why, is_unchecked=False)
 
     def _why(self, source: TopicPartition, copy: TopicPartition, start: int, end: int) -> str | None:
-        target, removed = self.flow.target, self._look(source, max(start, end - _LOOK_BACK), end)
-        if removed.producers and removed.producers <= frozenset(self.copied_back(source.topic)):
-            return f"{target} has removed the originals"
-        if copy.topic not in self._settings:
-            found = topic_settings(self.target, [copy.topic], [_POLICY, _AGE, _SIZE])
-            self._settings[copy.topic] = found.get(copy.topic, {})
-        settings = self._settings[copy.topic]
-        kept = by_retention(settings, removed.newest_ms, now_ms(), lambda: log_size(self.target, copy))
-        return None if kept is None else f"{target} has removed the copies ({kept})"
-
-    def _look(self, source: TopicPartition, start: int, end: int) -> _Removed:
-        times, producers = [], set()
+        target = self.flow.target
         try:
-            for content, header in read_batches(self.source, source, start, end):
-                within = [
-                    each.timestamp for each in decoded(self.source, source, content) if start <= each.offset < end
-                ]
-                if within:
-                    times += within
-                    producers.add(header.producer_id)
+            if self._is_copied_back(source, start, end):
+                return f"{target} has removed the originals"
+            if copy.topic not in self._settings:
+                found = topic_settings(self.target, [copy.topic], [_POLICY, _AGE, _SIZE])
+                self._settings[copy.topic] = found.get(copy.topic, {})
+            kept = by_retention(
+                self._settings[copy.topic],
+                self._newest_ms(source, max(start, end - _LOOK_BACK), end),
+                now_ms(),
+                lambda until_ms: self._are_older(source, end, until_ms),
+                lambda size: holds(self.target, copy, size),
+            )
         except BrokerRefused as refused:
-            # The source, too, has removed them, since it was asked where it begins: who compares plans that anew.
+            # One of them has removed more, since it was asked where it begins: who compares plans that anew.
             if not refused.is_gone:
                 raise
-            return _Removed()
-        return _Removed(max(times, default=None), frozenset(producers))
+            return None
+        return None if kept is None else f"{target} has removed the copies ({kept})"
+
+    def _is_copied_back(self, source: TopicPartition, start: int, end: int) -> bool:
+        """Whether the flow back has written all of it: the copy of what an application has written is missing."""
+        own = frozenset(self.copied_back(source.topic))
+        if not own:
+            return False
+        writers = {
+            header.producer_id
+            for _, header in read_batches(self.source, source, start, end)
+            if header.record_count and header.next_offset > start
+        }
+        return bool(writers) and writers <= own
+
+    def _newest_ms(self, source: TopicPartition, start: int, end: int) -> int | None:
+        """Return the newest time of the records there; None: there are none."""
+        times = (
+            each.timestamp
+            for content, _ in read_batches(self.source, source, start, end)
+            for each in decoded(self.source, source, content)
+            if start <= each.offset < end
+        )
+        return max(times, default=None)
+
+    def _are_older(self, source: TopicPartition, end: int, until_ms: int) -> bool:
+        """Whether the source has nothing before ``end`` that is newer than ``until_ms``."""
+        first = self.source.offsets([source], until_ms + 1)[source]
+        return not 0 <= first < end
 
 
 def removed_until(known: OffsetMap, start: int, copy_start: int) -> int | None:
@@ -116,18 +131,48 @@ def removed_until(known: OffsetMap, start: int, copy_start: int) -> int | None:
 
 
 def by_retention(
-    settings: Mapping[str, str | None], newest_ms: int | None, now_ms: int, log_size: Callable[[], int | None]
+    settings: Mapping[str, str | None],
+    newest_ms: int | None,
+    now_ms: int,
+    are_older: Callable[[int], bool],
+    holds: Callable[[int], bool],
 ) -> str | None:
-    """Return the setting of a topic by which records up to as new as ``newest_ms`` are removed; None: none says so.
+    """Return the setting of a topic by which its first records are removed; None: none says so.
 
-    ``log_size`` is asked, where the age is no reason, for the bytes of the log, None where that is not known: retention
-    by size removes a segment only where as much as it keeps is left.
+    ``newest_ms`` is the time of the newest of the last of them. ``are_older`` is asked whether all of them are no newer
+    than a time, and, where the age is no reason, ``holds`` whether so many bytes are left of the log: retention by size
+    removes a segment only where as much as it keeps is left.
     """
     if "delete" not in (settings.get(_POLICY) or ""):
         return None
     age, kept_size = (int(settings.get(key) or -1) for key in (_AGE, _SIZE))
-    if age >= 0 and newest_ms is not None and 0 <= newest_ms <= now_ms - age + _CLOCKS_MS:
-        return f"{_AGE} = {age}, and the newest of them is of {iso_time(newest_ms)}"
-    if kept_size >= 0 and (size := log_size()) is not None and size >= kept_size:
-        return f"{_SIZE} = {kept_size}, and {size} are left"
+    until_ms = now_ms - age + _CLOCKS_MS
+    # Without a time of their own the age of the file counts, which nobody tells.
+    if age >= 0 and newest_ms is not None and 0 <= newest_ms <= until_ms and are_older(until_ms):
+        return f"{_AGE} = {age}, and all of them are from before {iso_time(until_ms)}"
+    if kept_size >= 0 and holds(kept_size):
+        return f"{_SIZE} = {kept_size}, and as much is left"
     return None
+
+
+def holds(channel: Channel, partition: TopicPartition, size: int) -> bool:
+    """Tell whether a log has so many bytes of records; a long one is read in part.
+
+    What brokers say of the size of a log (DescribeLogDirs) counts what DeleteRecords has removed of a segment.
+
+    Raises
+    ------
+    KafkaProblem
+        if it cannot be read.
+    """
+    start, end = (channel.offsets([partition], each)[partition] for each in (EARLIEST, LATEST))
+    found, position = 0, start
+    for content, header in read_batches(channel, partition, start, end):
+        # Where there is no record is a marker, if nothing is compacted.
+        found += len(content) + _MARKER_BYTES * max(0, header.base_offset - position)
+        position = header.next_offset
+        if found >= size:
+            return True
+        if found >= _MOST_READ:
+            return found * (end - start) >= size * (position - start)
+    return found + _MARKER_BYTES * (end - position) >= size

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import NoReturn, cast
 
 import pytest
 
 from mirror.kafka import batch, codes
 from mirror.kafka.batch import Header, Producer, Record
-from mirror.kafka.channel import Channel
+from mirror.kafka.channel import EARLIEST, Channel
 from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow import Flow
 from mirror.model.mm2_trace import Pair
@@ -18,7 +19,7 @@ from mirror.model.offset_map import OffsetMap, Run, Runs, SparseOffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.proof.left_out import LeftOut
 from mirror.recovery import removed_copies as module
-from mirror.recovery.removed_copies import RemovedCopies, by_retention, removed_until
+from mirror.recovery.removed_copies import RemovedCopies, by_retention, holds, removed_until
 
 DAY_MS = 86_400_000
 NOW_MS = 1_000 * DAY_MS
@@ -77,41 +78,87 @@ def topic(policy: str = "delete", age_ms: int = 7 * DAY_MS, size: int = -1) -> d
 def test_what_the_settings_of_the_copy_explain(
     settings: dict[str, str | None], age_ms: int, *, is_explained: bool
 ) -> None:
-    assert (by_retention(settings, NOW_MS - age_ms, NOW_MS, lambda: 1_000) is not None) == is_explained
+    newest_ms = NOW_MS - age_ms
+    explained = by_retention(
+        settings, newest_ms, NOW_MS, lambda until_ms: newest_ms <= until_ms, lambda size: size <= 1_000
+    )
+    assert (explained is not None) == is_explained
 
 
 def test_without_records_between_them_nothing_tells_how_old_they_were() -> None:
-    assert by_retention(topic(), None, NOW_MS, lambda: 1_000) is None
-    assert by_retention(topic(size=0), None, NOW_MS, lambda: None) is None, (
-        "nor, without the right to ask, how much is left"
-    )
+    assert by_retention(topic(), None, NOW_MS, lambda _: True, lambda _: True) is None
+
+
+def test_of_a_backfill_at_the_end_of_what_is_gone_retention_explains_nothing() -> None:
+    """A thousand records of today before 200 old ones, all deleted by hand, passed for removed by age."""
+    assert by_retention(topic(), NOW_MS - 8 * DAY_MS, NOW_MS, lambda _: False, lambda _: False) is None
+
+
+class Log:
+    """A log of one record a batch, each of so many bytes, with a marker behind it."""
+
+    def __init__(self, records: int, size: int, monkeypatch: pytest.MonkeyPatch, start: int = 0) -> None:
+        self.start, self.end, self.size, self.read = start, start + 2 * records, size, 0
+        monkeypatch.setattr(module, "read_batches", self.batches)
+
+    def offsets(self, partitions: Sequence[TopicPartition], at: int) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.start if at == EARLIEST else self.end)
+
+    def batches(self, _: object, __: TopicPartition, start: int, end: int) -> Iterator[tuple[bytes, object]]:
+        for offset in range(start, end, 2):
+            self.read += self.size
+            yield bytes(self.size), SimpleNamespace(base_offset=offset, next_offset=offset + 1)
+
+
+@pytest.mark.parametrize(("size", "is_held"), [(4 * (1_000 + 78), True), (4 * (1_000 + 78) + 1, False), (0, True)])
+def test_how_much_is_left_of_a_log_is_what_its_records_and_markers_take(
+    size: int, monkeypatch: pytest.MonkeyPatch, *, is_held: bool
+) -> None:
+    """DeleteRecords leaves the file of the newest segment as it is, and the copy was empty."""
+    log = Log(4, 1_000, monkeypatch, start=40)
+    assert holds(cast(Channel, log), TopicPartition("orders", 0), size) == is_held
+
+
+@pytest.mark.parametrize(("size", "is_held"), [(2_000 << 20, True), (2_200 << 20, False)])
+def test_of_a_long_log_a_part_is_read(size: int, monkeypatch: pytest.MonkeyPatch, *, is_held: bool) -> None:
+    log = Log(2_100, 1 << 20, monkeypatch)
+    assert holds(cast(Channel, log), TopicPartition("orders", 0), size) == is_held
+    assert log.read <= 65 << 20
 
 
 BACK, APPLICATION = Producer(7, 0), Producer(8, 0)
 
 
 @pytest.mark.parametrize(
-    ("writers", "is_removed"), [([BACK, BACK], True), ([BACK, APPLICATION], False), ([APPLICATION], False)]
+    ("writers", "is_removed"),
+    [
+        ([BACK, BACK], True),
+        ([BACK, APPLICATION], False),
+        ([APPLICATION], False),
+        # Of a topic that was moved there and back: only the last of it was copied from there.
+        ([APPLICATION, *[BACK] * 300], False),
+    ],
 )
 def test_of_what_the_flow_back_had_copied_from_there_the_originals_are_removed(
     writers: Sequence[Producer], monkeypatch: pytest.MonkeyPatch, *, is_removed: bool
 ) -> None:
     """Records that were deleted on the old cluster before it failed: the failback ended with FAIL."""
 
-    def read(*_: object) -> Iterator[tuple[memoryview, Header]]:
-        for number, writer in enumerate(writers):
+    def read(_: object, __: object, start: int, end: int) -> Iterator[tuple[memoryview, Header]]:
+        for number, writer in list(enumerate(writers))[start:end]:
             content = batch.encode([Record(number, NOW_MS, None, b"", (), -1)], 0, writer, 0)
             yield from batch.batches(content, 0, len(content))
 
     monkeypatch.setattr(module, "read_batches", read)
     monkeypatch.setattr(module, "topic_settings", lambda *_: {})
-    source, same = TopicPartition("orders", 0), replace(KNOWN, same_offsets=True, downstream_next=15)
+    source, count = TopicPartition("orders", 0), len(writers)
+    same = OffsetMap(0, True, Runs.of([Run(0, 0, 400)]), 400, 400, same_offsets=True)
     nowhere = cast(Channel, None)
     both_ways = RemovedCopies(Flow("west", "east"), nowhere, nowhere, lambda topic: {7} if topic == "orders" else ())
-    found = both_ways.of(source, source, same, 0, 7)
+    found = both_ways.of(source, source, same, 0, count)
     assert (found is not None) == is_removed
     if found is not None:
-        assert (found.cluster, found.partition, found.start, found.end) == ("west", source, 0, 7)
+        assert (found.cluster, found.partition, found.start, found.end) == ("west", source, 0, count)
         assert (found.is_unchecked, found.reason) == (False, "east has removed the originals")
 
 
