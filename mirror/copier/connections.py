@@ -178,6 +178,7 @@ class Connections:
 
     def _add(self, place: _Place, one: _Unplaced) -> None:
         if isinstance(one, Stream):
+            one.check_topic(place[0].known_topic_id(one.partition.topic))
             self.senders[place].add(one)
             if one.is_idle:
                 one.trouble = None

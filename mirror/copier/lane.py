@@ -43,6 +43,7 @@ BACKLOG_BYTES = 8 << 20
 # How long the source of a partition is left alone when it refuses to be read.
 FIRST_BACKOFF_SECONDS = 0.2
 LONGEST_BACKOFF_SECONDS = 2.0
+_UNSURE = {*codes.SEQUENCE_ERRORS, codes.UNKNOWN_TOPIC}
 
 
 class Lane:
@@ -94,6 +95,7 @@ class Lane:
         self.stream: Stream = Stream(
             work.target, self._acknowledged, self._refused, pipelined=True, merge=self.merging, gate=gate
         )
+        self.stream.topic_id = handover.position.target_id
         self.fetch_position = handover.position.read_from if handover.read_from is None else handover.read_from
         self.backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
         self.backoff_until = 0.0
@@ -546,7 +548,7 @@ class Lane:
         if self._doubts is not None:
             return
         is_fenced = self._committed is not None and code in codes.TRANSACTION_ERRORS
-        if is_fenced or code in codes.SEQUENCE_ERRORS or (code in codes.TOO_LARGE and not self.stream.is_settled):
+        if is_fenced or code in _UNSURE or (code in codes.TOO_LARGE and not self.stream.is_settled):
             self._doubt(f"the target answers {refusal}; what was written is looked up before going on")
         elif code in codes.TOO_LARGE and self._too_large is not None:
             self.stopped = (

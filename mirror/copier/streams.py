@@ -26,6 +26,7 @@ from mirror.copier.backoff import Backoff
 from mirror.copier.links import LARGEST_REQUEST_BYTES
 from mirror.kafka import codes
 from mirror.kafka.connection import Connection
+from mirror.kafka.topic_ids import differ
 from mirror.kafka.wire import NO_APPEND_TIME
 from mirror.model.partition import TopicPartition
 
@@ -121,6 +122,8 @@ class Stream:
         why the oldest piece is not acknowledged although it was sent; None while all goes well.
     sender
         over whose connection it goes, None while that is not known.
+    topic_id
+        the id of the topic that it is for; empty: of any of that name.
     is_apart
         whether it goes over a connection apart from others, since the broker may let that wait.
     backoff_until
@@ -154,6 +157,7 @@ class Stream:
         "is_apart",
         "partition",
         "sender",
+        "topic_id",
         "trouble",
         "waits_since",
     )
@@ -170,6 +174,7 @@ class Stream:
     ) -> None:
         """Open a stream; one that is not ``pipelined`` has one batch in flight at most."""
         self.partition = partition
+        self.topic_id = ""
         self.bytes = 0
         self.closed = False
         self.trouble: str | None = None
@@ -259,6 +264,12 @@ class Stream:
         """Take and send nothing any more, whatever the answers to what is in flight."""
         self.give_up()
         self.closed = True
+
+    def check_topic(self, topic_id: str) -> None:
+        """Send nothing more if the topic has another id by now: what was on its way is of another log."""
+        if differ(self.topic_id, topic_id) and not self.closed:
+            self.close()
+            self._refused(codes.UNKNOWN_TOPIC, "the topic was deleted and created anew")
 
     def give_up(self) -> None:
         """Send nothing any more, certain or not."""

@@ -10,6 +10,7 @@ import pytest
 from mirror.copier import task
 from mirror.copier.epoch_channel import Signal
 from mirror.copier.loop import TROUBLED_SECONDS
+from mirror.kafka import codes
 from mirror.kafka.versions import FETCH, PRODUCE
 from mirror.model.flow import Flow
 from mirror.model.gap import GapKind
@@ -398,3 +399,24 @@ def test_a_state_topic_that_refuses_is_told_of_every_partition_and_stops_no_copy
     assert handover is not None
     assert not handover.is_recorded
     assert two.driver.says is Signal.NOTHING
+
+
+def test_what_was_on_its_way_to_a_copy_that_was_deleted_is_not_the_first_of_the_one_made_anew(copying: Copying) -> None:
+    """With the source's offsets that stopped the partition, which asked for the copy to be deleted once more."""
+    copying.begin()
+    before = copying.copy()
+
+    def made_anew() -> None:
+        copying.west.create("east.orders")
+
+    def deleted() -> None:
+        before.refuse(codes.UNKNOWN_TOPIC)
+        copying.source().write(b"1")
+        copying.world.after(0.5, made_anew)
+
+    copying.world.after(0.2, deleted)
+    result = copying.epoch(30.0)[ORDERS]
+    assert copying.copy().values() == []
+    assert result.handover is not None
+    assert not result.handover.clean
+    assert "UnknownTopicOrPartition the topic was deleted and created anew" in str(result.trouble)
