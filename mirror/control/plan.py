@@ -18,6 +18,7 @@ from mirror.control.same_offsets import (
     begun_copies,
     compacted,
     copies_with_same_offsets,
+    from_origins,
     needed_rights,
     plan_same_offsets,
     read_logs,
@@ -213,6 +214,7 @@ def _offsets(
     with closing(source), Appender(settings.flow.target, settings.target_producer) as target:
         logs = read_logs(pairs, present, source, target.channel, read_committed=settings.reads_committed)
         writes_many = target.may_write_markers()
+    logs = from_origins(logs, pairs, upstream, settings, back, state.positions)
     begun = begun_copies(pairs, upstream, settings, back, state.positions)
     translated = {each.topic for each in pairs if settings.translates_refused(each.topic)}
     rows = plan_same_offsets(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mirror.config.settings import FlowSettings, SameOffsets
@@ -17,7 +17,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.same_offsets.chain import markers_transactional_id
 from mirror.same_offsets.fillers import PADDING_BYTES, TOMBSTONE_BYTES
-from mirror.same_offsets.filling import MANY, Bounds, Refused, may_begin, with_caution
+from mirror.same_offsets.filling import MANY, Bounds, Refused, may_begin, origin, with_caution
 
 # Less than half of what was seen on two busy cores, with one broker.
 _FILLERS_A_SECOND = 1_000_000
@@ -127,12 +127,7 @@ def begun_copies(
     """Return the partitions that are copied to the source's offsets already, by this flow or by the flow ``back``."""
     found = {}
     for source, copy in pairs.items():
-        may_be_original = (
-            back is not None
-            and source == copy
-            and back.keeps_name(copy.topic)
-            and back.pad_limit(copy.topic) is not None
-        )
+        may_be_original = _is_two_way(source, copy, back)
         position = positions.get(source)
         if position is not None and position.same_offsets:
             is_recreated = differ(position.topic_id, upstream.topics[source.topic].topic_id) and not may_be_original
@@ -140,6 +135,32 @@ def begun_copies(
         elif may_be_original:
             is_known = f"once {settings.flow.target}->{settings.flow.source} has copied it to {settings.flow.source}"
             found[source] = Begun("go on", f"{is_known}; else it may be the original, and waits")
+    return found
+
+
+def _is_two_way(source: TopicPartition, copy: TopicPartition, back: FlowSettings | None) -> bool:
+    return (
+        back is not None and source == copy and back.keeps_name(copy.topic) and back.pad_limit(copy.topic) is not None
+    )
+
+
+def from_origins(
+    logs: Mapping[TopicPartition, Logs],
+    pairs: Mapping[TopicPartition, TopicPartition],
+    upstream: ClusterTopics,
+    settings: FlowSettings,
+    back: FlowSettings | None,
+    positions: Mapping[TopicPartition, Position],
+) -> dict[TopicPartition, Logs]:
+    """Return logs with the source from where on it is copied: `auto.offset.reset = latest` begins at its end."""
+    found = {}
+    for source, of_source in logs.items():
+        before, topic = positions.get(source), upstream.topics[source.topic]
+        is_recreated = before is not None and differ(before.topic_id, topic.topic_id)
+        is_anew = is_recreated or _is_two_way(source, pairs[source], back)
+        from_latest = settings.auto_offset_reset == "latest"
+        begin, _ = origin(of_source.source, before, from_latest=from_latest, is_anew=is_anew)
+        found[source] = replace(of_source, source=Bounds(begin, of_source.source.end))
     return found
 
 

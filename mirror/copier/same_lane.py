@@ -136,6 +136,8 @@ class SameOffsetsLane(Lane):
         self.look_at = 0.0
         self._was_shorter = False
         self._is_being_filled = False
+        #: Whether what was to fill a hole may be in the copy, or come, without an answer that says so.
+        self.may_get_fillers = False
         back = producer_of(Flow(work.flow.target, work.flow.source))
         self._back: int | None = back.producer_id if work.is_two_way else None
         # What of the source, from where the copy ends on, the flow back has copied there, and what others have written.
@@ -309,7 +311,7 @@ class SameOffsetsLane(Lane):
 
     def being_filled(self) -> None:
         """Note that what fills its hole may arrive from now on, until :meth:`filled` or :meth:`not_filled`."""
-        self._is_being_filled = True
+        self._is_being_filled = self.may_get_fillers = True
         self._asked_at = _NOT_LOOKED
 
     def not_filled(self, problem: NotFilled) -> None:
@@ -325,7 +327,7 @@ class SameOffsetsLane(Lane):
 
     def filled(self, hole: Hole, append_point: AppendPoint) -> None:
         """Take in how far a hole is filled."""
-        self._is_being_filled = False
+        self._is_being_filled = self.may_get_fillers = False
         if append_point.end > hole.until:
             self.look_again(f"{self.work.target} goes on at {append_point.end}, behind the hole that was to be filled")
             return

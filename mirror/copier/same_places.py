@@ -139,7 +139,10 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
         return _followed(flow, work, ends, append_point) if work.is_original else _not_followed(flow, work)
     if work.is_outdated:
         return _recreated(flow, work, f"{work.target.topic} on {flow.flow.target}")
-    origin, is_complete = _origin(flow, work, ends)
+    before = work.handover.position if work.handover is not None else None
+    is_anew = work.is_two_way or (before is not None and differ(before.topic_id, work.topic_id))
+    bounds = Bounds(ends.source_start, ends.source_end)
+    origin, is_complete = filling.origin(bounds, before, from_latest=flow.from_latest, is_anew=is_anew)
     copy = Bounds(ends.target_start, ends.target_end)
     refused = filling.may_begin(Bounds(origin, ends.source_end), copy, work.pad_limit or 0)
     if refused is not None:
@@ -147,7 +150,6 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
         reason = filling.with_caution(refused.reason, copy, flow.flow.source, keeps_name=keeps_name)
         where = f"{work.target} on {flow.flow.target}"
         return Refused(f"{where} cannot get the source's offsets: {reason}", cannot_have_offsets=True)
-    before = work.handover.position if work.handover is not None else None
     now_ms = int(time.time() * 1000)
     position = Position(
         origin,
@@ -183,22 +185,6 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
 def _unwritten(work: PartitionWork) -> tuple[StateRecord, ...]:
     """Return what an epoch before has found, a gap perhaps, and not recorded."""
     return work.handover.unwritten if work.handover is not None else ()
-
-
-def _origin(flow: FlowWork, work: PartitionWork, ends: Ends) -> tuple[int, bool]:
-    """Return where a copy begins, and whether the source has nothing before that.
-
-    `auto.offset.reset = latest` speaks of partitions that were never copied: a copy that is made anew has all that the
-    source has, or all from where the former one began.
-    """
-    if not flow.from_latest:
-        return ends.source_start, True
-    if work.handover is None:
-        return ends.source_end, False
-    before = work.handover.position
-    if before.complete or work.is_two_way or differ(before.topic_id, work.topic_id):
-        return ends.source_start, True
-    return max(before.origin, ends.source_start), before.origin <= ends.source_start
 
 
 def _gone_with_the_source(work: PartitionWork, ends: Ends, history: LogHistory, now_ms: int) -> Gap | None:

@@ -221,10 +221,10 @@ class Share:
                     skipped_by_match=begun.skipped_by_match,
                     note=begun.note,
                     followed_to=begun.followed_to,
-                    # What arrives late in a copy with the source's offsets is what is sent again, and refused.
                     sequence=None if isinstance(lane, SameOffsetsLane) else lane.acknowledged_sequence,
-                    may_arrive_late=not isinstance(lane, SameOffsetsLane)
-                    and (not lane.stream.is_settled or lane.doubts is not None),
+                    may_arrive_late=not lane.stream.is_settled
+                    or lane.doubts is not None
+                    or (isinstance(lane, SameOffsetsLane) and lane.may_get_fillers),
                 )
             )
         return results

@@ -523,7 +523,7 @@ class FlowRuntime:
     def take_result(self, result: PartitionResult) -> None:
         """Take in what became of one partition in an epoch."""
         self.has_reported = True
-        self.late.take_copied(result)
+        self.late.take_copied(result, keeps_offsets=self.has_source_offsets(result.source))
         before = self.handovers.get(result.source)
         if result.handover is not None:
             self.handovers[result.source] = result.handover

@@ -48,9 +48,9 @@ class LateWrites:
     unrefused: dict[TopicPartition, int] = field(default_factory=dict)
     #: Where it does not refuse what was sent while the copy had the source's offsets, for want of rights.
     same_offsets_unrefused: set[TopicPartition] = field(default_factory=set)
-    #: Copies with the source's offsets, by source, that an engine before had not stopped writing in order: up to where
-    #: this one has to copy, which is where the source ended behind that, and in how many epochs nothing was told of it.
-    #: What the one before had sent is refused once this one has sent the same.
+    #: Copies with the source's offsets, by source, in which something may still arrive, of an engine before or an epoch
+    #: of this one: up to where is to be copied, which is where the source ended behind that, and in how many epochs
+    #: nothing was told of it. What was sent is refused once the same is sent again.
     kept: dict[TopicPartition, tuple[int | None, int]] = field(default_factory=dict)
     #: As whom tasks of this term were to write on partitions that have not said that all was answered.
     unanswered: dict[TopicPartition, set[Producer]] = field(default_factory=dict)
@@ -99,8 +99,14 @@ class LateWrites:
         self.unfenced, self.troubles = dict.fromkeys(unfenced), {}
         self.kept = dict.fromkeys(kept, (None, 0))
 
-    def take_copied(self, result: PartitionResult) -> None:
-        """Take in how far a copy is by an epoch's result."""
+    def take_copied(self, result: PartitionResult, *, keeps_offsets: bool = False) -> None:
+        """Take in how far a copy is by an epoch's result, and with the source's offsets what may arrive late.
+
+        What is sent again has it refused; nothing is, once the partition is paused, or the flow cut.
+        """
+        if keeps_offsets and result.may_arrive_late:
+            self.kept[result.source] = None, 0
+            return
         if result.source not in self.kept or result.handover is None or result.trouble or result.stopped:
             return
         position, (until, silent) = result.handover.position, self.kept[result.source]

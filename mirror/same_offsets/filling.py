@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from mirror.model.position import Position
+
 FILLERS_A_BATCH = 50_000
 """So many records are one batch. A broker makes an object of each while it validates a batch: one of 1,000,000 has
 ended a broker with a small heap (OutOfMemoryError)."""
@@ -129,6 +131,28 @@ class Records:
 
 
 Step: TypeAlias = Padding | Tombstones | OneMarker | ManyMarkers | RaiseEpoch | DeleteBefore | Records
+
+
+def origin(source: Bounds, before: Position | None, *, from_latest: bool, is_anew: bool) -> tuple[int, bool]:
+    """Return where a copy begins, and whether the source has nothing before that.
+
+    `auto.offset.reset = latest` speaks of partitions that were never copied: a copy that is made anew has all that the
+    source has, or all from where the former one began.
+
+    Parameters
+    ----------
+    before
+        how far the former copy got; None: there was none.
+    is_anew
+        whether the source is another topic than was copied, or comes home to one that is made anew.
+    """
+    if not from_latest:
+        return source.start, True
+    if before is None:
+        return source.end, False
+    if before.complete or is_anew:
+        return source.start, True
+    return max(before.origin, source.start), before.origin <= source.start
 
 
 def may_begin(source: Bounds, copy: Bounds, pad_limit: int) -> Refused | None:

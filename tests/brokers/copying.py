@@ -170,7 +170,7 @@ class Copying:
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover
-            if each.may_arrive_late:
+            if each.may_arrive_late and each.sequence is not None:
                 self.unfenced[self.pairs[each.source]] = producer
             elif each.sequence is not None and producer == self.flow.producer:
                 self.sequences[self.pairs[each.source]] = each.sequence

@@ -11,6 +11,7 @@ from mirror.control.same_offsets import (
     begun_copies,
     compacted,
     copies_with_same_offsets,
+    from_origins,
     needed_rights,
     plan_same_offsets,
 )
@@ -153,3 +154,15 @@ def test_rights_are_named_with_what_they_are_for() -> None:
     assert many == "west lets the flow write many markers at once (Alter on the cluster)"
     needed, _ = needed_rights(flow, pads=False, writes_many=True, remakes=True)
     assert needed.endswith("; AlterConfigs, Delete and Create on the copies, to make those of recreated topics anew")
+
+
+def test_with_latest_the_plan_counts_from_where_the_source_ends() -> None:
+    """The plan said that nothing is to be padded, and the engine padded billions of offsets, or refused."""
+    upstream, pairs = cluster("east", topic("orders", 1)), {ORDERS: COPY}
+    logs = {ORDERS: Logs(Bounds(0, 5_000_000_000), Bounds(0, 0), 0.0)}
+    for reset, action in (("earliest", "copy"), ("latest", "problem")):
+        settings = flow_settings(f"east.consumer.auto.offset.reset = {reset}")
+        counted = from_origins(logs, pairs, upstream, settings, None, {})
+        (found,) = plan_same_offsets(pairs, counted, frozenset(), EVERYTHING, FLOW, {})
+        assert found["action"] == action
+    assert "5000000000 offsets are to be padded" in found["detail"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import RESERVED_KEY
+from tests.flows import flow_work
 from tests.unit.copier.builders import as_logged, dense, record
 from tests.unit.copier.lanes import take
 
@@ -229,27 +231,18 @@ def test_markers_of_a_killed_engine_over_an_aborted_transaction_are_passed(
 
 
 @pytest.mark.parametrize(
-    ("before", "is_two_way", "from_latest", "expected"),
-    [
-        (None, False, True, (900, False)),
-        (None, False, False, (20, True)),
-        # It had all; all from an offset on; and from one on that the source has removed since.
-        (Position(500, 500, 0, True, 0, "here", "there"), False, True, (20, True)),
-        (Position(500, 500, 100, False, 0, "here", "there"), False, True, (100, False)),
-        (Position(500, 500, 10, False, 0, "here", "there"), False, True, (20, True)),
-        # The source was created anew, or comes home to a topic that is made anew.
-        (Position(500, 500, 100, False, 0, "former", "there"), False, True, (20, True)),
-        (Position(500, 500, 100, False, 0, "here", "there"), True, True, (20, True)),
-    ],
+    ("topic_id", "is_two_way", "begin"), [("here", False, 100), ("former", False, 20), ("here", True, 20)]
 )
-def test_latest_is_where_a_partition_begins_that_was_never_copied_and_not_where_its_copy_is_made_anew(
-    before: Position | None, is_two_way: bool, from_latest: bool, expected: tuple[int, bool]
+def test_a_copy_of_a_topic_that_is_another_or_comes_home_has_all_of_it(
+    topic_id: str, is_two_way: bool, begin: int
 ) -> None:
-    """A failback made the old topic anew, and empty: verify said that the flow began behind all of it."""
-    handover = Handover(before, (), clean=True) if before is not None else None
-    work = PartitionWork(FLOW, ORDERS, ORDERS, "here", handover, target_id="there", is_two_way=is_two_way)
-    flow = cast(FlowWork, SimpleNamespace(flow=FLOW, from_latest=from_latest))
-    assert same_places._origin(flow, work, Ends(20, 900, 0, 0, 0, 900)) == expected
+    handover = Handover(Position(500, 500, 100, False, 0, topic_id, "there"), (), clean=True)
+    work = PartitionWork(FLOW, ORDERS, ORDERS, "here", handover, target_id="", is_two_way=is_two_way, pad_limit=1_000)
+    flow = replace(flow_work(), flow=FLOW, from_latest=True)
+    history = cast(LogHistory, SimpleNamespace(state=lambda *_: FlowState()))
+    place = same_places._begun(flow, work, Ends(20, 900, 0, 0, 0, 900), AppendPoint(0, 0, False), history)
+    assert isinstance(place, Ready)
+    assert place.handover.position.origin == begin
 
 
 def begins_at(place: Place) -> int:

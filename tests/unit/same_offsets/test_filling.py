@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.model.position import Position
 from mirror.same_offsets.filling import (
     FILLERS_A_BATCH,
     MANY,
@@ -28,6 +29,7 @@ from mirror.same_offsets.filling import (
     Tombstones,
     may_begin,
     next_step,
+    origin,
 )
 from tests.unit.same_offsets.dense_broker import FILLER, MARKER, Partition, Refused, Wire
 
@@ -216,3 +218,23 @@ def test_records_have_the_source_s_offsets_whatever_becomes_of_engines_and_their
     assert {offset: each for offset, each in copied.items() if each != FILLER} == {each: each for each in records}
     assert broker.start == (0 if is_compacted else head)
     assert is_compacted or FILLER not in copied.values()
+
+
+@pytest.mark.parametrize(
+    ("before", "is_anew", "from_latest", "expected"),
+    [
+        (None, False, True, (900, False)),
+        (None, False, False, (20, True)),
+        # It had all; all from an offset on; and from one on that the source has removed since.
+        (Position(500, 500, 0, True, 0, "here", "there"), False, True, (20, True)),
+        (Position(500, 500, 100, False, 0, "here", "there"), False, True, (100, False)),
+        (Position(500, 500, 10, False, 0, "here", "there"), False, True, (20, True)),
+        # The source was created anew, or comes home to a topic that is made anew.
+        (Position(500, 500, 100, False, 0, "here", "there"), True, True, (20, True)),
+    ],
+)
+def test_latest_is_where_a_partition_begins_that_was_never_copied_and_not_where_its_copy_is_made_anew(
+    before: Position | None, is_anew: bool, from_latest: bool, expected: tuple[int, bool]
+) -> None:
+    """A failback made the old topic anew, and empty: verify said that the flow began behind all of it."""
+    assert origin(Bounds(20, 900), before, from_latest=from_latest, is_anew=is_anew) == expected
