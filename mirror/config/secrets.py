@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 HIDDEN = "(hidden)"
-_WORDS = ("password", "jaas", "secret", "key", "passphrase", "token")
+_WORDS = ("password", "passphrase", "pwd", "jaas", "secret", "key", "token", "credential", "user.info")
 # What has such a word in its name and is none.
 _OPEN = (
     *("key.converter", "key.serializer", "key.deserializer", "token.endpoint.url", "partitioner.ignore.keys"),
-    *("keystore.location", "keystore.type", "keymanager.algorithm"),
+    *("keystore.location", "keystore.type", "keymanager.algorithm", "auth.credentials.source"),
 )
 
 
@@ -43,7 +43,7 @@ _VALUE = (
 _MADE = r"(?=\S{0,128}\d)(?=\S{0,128}[a-z])\S{8,}"
 # Within a text it is of no account how a name begins.
 _ENDING = (
-    r"(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|(?:api|private|access|account|encryption)[_-]?key"
+    r"(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|user\.info|(?:api|private|access|account|encryption)[_-]?key"
     r"|sharedaccesssignature|keystore\.key|authorization)[\w.-]{0,64}"
 )
 _NAMED = rf"[\w.-]{{0,64}}{_ENDING}"

@@ -10,7 +10,7 @@ from mirror.kafka import topic_ids
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, LazyChannel, View, topic_settings
 from mirror.kafka.log import LogReader, LogTruncated, decoded, read_batches
-from mirror.model.leader_epochs import EpochEnd
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition
 
 # Topics are polled more often than that; only behind a longer pause it is asked for how long deletions are kept.
@@ -198,4 +198,6 @@ class LogTail:
     def _go_back(self, places: Mapping[TopicPartition, tuple[int, EpochEnd]]) -> None:
         for partition, (position, read_up_to) in places.items():
             reader = self._readers[partition]
-            reader.position, reader.read_up_to = position, read_up_to
+            # Of a leader that knows nothing of the epoch the reader has learned that: it goes by the offset alone.
+            is_known = reader.read_up_to.epoch != NOT_KNOWN
+            reader.position, reader.read_up_to = position, read_up_to if is_known else EpochEnd(NOT_KNOWN, position)

@@ -48,6 +48,9 @@ class GapKind(StrEnum):
 OF_A_FORMER_LOG = frozenset({GapKind.TRUNCATED, GapKind.RECREATED})
 """Of such a gap the offsets are those of a log that another one has taken the place of."""
 
+COPIED_ONCE_MORE = frozenset({GapKind.TARGET_LOST, GapKind.UNMATCHED, GapKind.COPIED_AGAIN})
+"""Of such a gap the records that the source still has are copied again: the copy does not lack them."""
+
 GapKey: TypeAlias = tuple[TopicPartition, int, int]
 """What tells gaps apart: the source partition, the first offset, and when it was found."""
 

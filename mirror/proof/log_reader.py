@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import tee
 from pathlib import Path
 from typing import Any
@@ -228,7 +229,8 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
     began = time.monotonic()
     schema = arrow_schema((*LOGS, *KEYS) if wanted.with_keys else LOGS)
     to_rows = keyed_rows if wanted.with_keys else log_rows
-    name = f"{wanted.cluster}-{wanted.partition.topic}-{wanted.partition.partition}-{wanted.start}"
+    # Names of topics may be as long as those of files.
+    name = sha256(repr((wanted.cluster, *wanted.partition, wanted.start)).encode()).hexdigest()
     path = directory / f"{name}.parquet"
     unfinished = directory / f".{name}.parquet.unfinished"
     found = _Records(wanted)

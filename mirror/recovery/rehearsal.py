@@ -24,6 +24,7 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.group_reader import ReadGoal, ReadLimits, read_as_group
 from mirror.kafka.log import read_records
 from mirror.kafka.problems import KafkaProblem
+from mirror.model.absences import absences
 from mirror.model.copy_map import CopyMap
 from mirror.model.flow_state import FlowState
 from mirror.model.ledger import digest, encode_content
@@ -302,8 +303,7 @@ def _judge_one(
     limits: ReadLimits,
 ) -> TriedPartition:
     origins = copies.origins(seen.offset for seen in handed.records) if copies else {}
-    own = state.gaps_of(plan.source)
-    gaps = [(gap.start, gap.end) for gap in own]
+    gaps = [(each.start, each.end) for each in absences(state, plan.source)]
     window = SourceWindow(0, 0, (), is_compacted)
     if plan.is_tried:
         try:

@@ -19,6 +19,7 @@ from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.copy_map import CopyMap
 from mirror.model.counts import are, counted
 from mirror.model.flow_state import FlowState
+from mirror.model.gap import COPIED_ONCE_MORE
 from mirror.model.group_pattern import no_group
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import (
@@ -284,7 +285,8 @@ class _Planner:
         again = early + copies.copies_between(begins, stands.high)
         # What is not copied yet will be, before the group gets to what is new to it.
         again += max(0, stands.high - max(begins, copies.source_end))
-        gone = sum(max(0, min(gap.end, begins) - max(gap.start, stands.low)) for gap in self._state.gaps_of(one.source))
+        gaps = (gap for gap in self._state.gaps_of(one.source) if gap.kind not in COPIED_ONCE_MORE)
+        gone = sum(max(0, min(gap.end, begins) - max(gap.start, stands.low)) for gap in gaps)
         return Forecast(gone + copies.copies_between(stands.low, begins), again)
 
 

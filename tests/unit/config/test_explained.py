@@ -119,10 +119,22 @@ def test_no_key_that_kafka_knows_is_unknown_here() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["b.ssl.key.password", "b.sasl.jaas.config", "sasl.oauthbearer.client.credentials.client.secret"]
+    "key",
+    [
+        "b.ssl.key.password",
+        "b.sasl.jaas.config",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "value.converter.basic.auth.user.info",
+        "a->b.transforms.t.credentials",
+        "b.client.pwd",
+    ],
 )
 def test_secrets_are_hidden_and_placeholders_shown(key: str) -> None:
     assert [each.value for each in of(f"{key} = s3cret")] == [HIDDEN]
+
+
+def test_where_credentials_come_from_is_shown() -> None:
+    assert [each.value for each in of("value.converter.basic.auth.credentials.source = USER_INFO")] == ["USER_INFO"]
 
 
 @pytest.mark.parametrize("address", ["https://ann:s3cret@there/token", "https://there/token?client_secret=s3cret"])

@@ -18,6 +18,7 @@ from mirror.config.secrets import command_without_secrets, without_secrets
         '{"token": "s3cret", "user": "ann"}',
         "Authorization: Negotiate s3cret",
         "authorization: Bearer s3cret",
+        "basic.auth.user.info=ann:s3cret",
         "psql --pass s3cret",
         "psql --pass=s3cret",
         "DB_PASS=s3cret psql",

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mirror.kafka import channel, log_tail
+from mirror.kafka import channel, codes, log_tail
 from mirror.kafka.channel import EARLIEST
 from mirror.kafka.log import LogTruncated
 from mirror.kafka.log_tail import LogTail
-from mirror.kafka.problems import ConnectionFailed
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition
 
@@ -77,6 +77,25 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
 
     monkeypatch.setattr(log_tail, "topic_settings", settings)
     return topic
+
+
+def test_from_a_leader_that_knows_nothing_of_the_epoch_it_is_read_on_by_the_offset(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each poll put the epoch back that the reader had forgotten, and was refused for ever."""
+
+    def refuse(reader: Reader, **_: object) -> None:
+        if reader.read_up_to.epoch != NOT_KNOWN:
+            reader.read_up_to = EpochEnd(NOT_KNOWN, reader.position)
+            raise BrokerRefused("west: fetch", codes.OFFSET_OUT_OF_RANGE)
+
+    tail = LogTail({}, "state")
+    assert tail.poll() == [0, 1, 2]
+    topic.end = 5
+    monkeypatch.setattr(Reader, "fetch", refuse)
+    with pytest.raises(BrokerRefused):
+        tail.poll()
+    assert tail.poll() == [3, 4]
 
 
 @pytest.mark.parametrize(

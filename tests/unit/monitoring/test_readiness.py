@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mirror.monitoring.readiness import not_ready
-from tests.unit.monitoring.views import ORDERS, engine, flow, partition, status
+from tests.unit.monitoring.views import NOW_MS, ORDERS, engine, flow, partition, status
 
 
 def test_a_leader_whose_flows_are_in_order_is_ready() -> None:
@@ -21,6 +21,7 @@ def test_a_leader_whose_flows_are_in_order_is_ready() -> None:
     ("more", "reason"),
     [
         ({"status": None}, "not looked at yet"),
+        ({"seen_ms": NOW_MS - 301_000}, "last looked at 301 s ago"),
         ({"has_reported": False}, "no epoch has reported yet"),
         ({"stopped": {ORDERS: "a gap"}}, "orders-3 is stopped: a gap"),
         ({"status": status(state="FAILED", reasons=("west does not answer",))}, "west does not answer"),

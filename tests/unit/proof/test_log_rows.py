@@ -9,7 +9,7 @@ from mirror.model.ledger import LOGS, RecordId, digest, encode_content
 from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import Chain, ChainedTransform
 from mirror.model.transforms.python_function import PythonFunction
-from mirror.proof.log_reader import ChangedRecords, Filtered, LogOutcome, LogRange, gaps_of, log_rows
+from mirror.proof.log_reader import ChangedRecords, Filtered, LogOutcome, LogRange, _read_range, gaps_of, log_rows
 
 PARTITION = TopicPartition("orders", 3)
 
@@ -62,3 +62,13 @@ def test_records_are_looked_at_as_the_transforms_make_them() -> None:
     assert failing.filtered == Filtered()
     with pytest.raises(ValueError, match="at offset 1"):
         list(ChangedRecords(records, wanted("fail_on_poison")))
+
+
+def test_a_topic_with_the_longest_name_is_read_into_a_file_of_its_own(tmp_path: Path) -> None:
+    """The name of the file was too long, and with it the comparison of all topics ended."""
+    names = ("t" * 249, f"{'t' * 248}u")
+    found = [
+        _read_range(LogRange("east", {}, TopicPartition(each, 0), 0, 10, stretches=()), tmp_path) for each in names
+    ]
+    assert [each.problem for each in found] == [None, None]
+    assert len(list(tmp_path.glob("*.parquet"))) == 2

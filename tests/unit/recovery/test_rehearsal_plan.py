@@ -188,7 +188,9 @@ def test_what_is_not_copied_yet_is_read_again_and_what_was_lost_is_missed(world:
     # Of the log that was there before it was cut: those offsets have other records by now.
     former = Gap(ORDERS, 80, 84, "truncated", 1, GapKind.TRUNCATED)
     before_it = Gap(ORDERS, 90, 94, "poison", 3)
-    world.flow += [each.record() for each in (before_it, former, gap, other)]
+    # It was copied again.
+    lost = Gap(ORDERS, 80, 95, "the target had lost it", 4, GapKind.TARGET_LOST)
+    world.flow += [each.record() for each in (before_it, former, gap, other, lost)]
     world.group("billing", ORDERS, (110, Exact(1100)), before=110, after=115)
     assert world.one().forecast == Forecast(0, 15)
     Admin.positions, Admin.listed, world.view = [], [], []
