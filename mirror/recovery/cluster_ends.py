@@ -541,10 +541,10 @@ class ClusterEnds:
     ) -> Iterator[tuple[memoryview, Header]]:
         """Return the batches of a copy with the source's offsets that lie at these offsets; none if it has none."""
         copy = TopicPartition(self.copy_of(partition.topic), partition.partition)
-        starts, ends = (target.find_offsets([copy], at) for at in (EARLIEST, LATEST))
+        starts = target.find_offsets([copy], EARLIEST)
         if copy in starts.problems:
             return
-        start, end = max(start, starts[copy]), min(end, ends[copy])
+        start, end = max(start, starts[copy]), min(end, target.offsets([copy], LATEST)[copy])
         if start < end:
             yield from read_batches(target, copy, start, end, read_committed=self.chosen.reads_committed)
 

@@ -30,6 +30,7 @@ from mirror.model.pause import PauseReport, paused_of
 from mirror.model.state_values import RunReport, pause_report_record
 from mirror.same_offsets.chain import has_written
 
+_NO_REPORT = "no engine's report was on record"
 _NOT_COMPARED = "the engine ended, or was stopped, before it had said how far it had copied"
 
 
@@ -80,7 +81,7 @@ class EngineFencing:
         """
         if self._reported is None:
             run = log.poll().run
-            self._reported = run.left_behind() if run is not None else RunReport("STOPPED", (), now_ms())
+            self._reported = run.left_behind() if run is not None else RunReport("STOPPED", (_NO_REPORT,), now_ms())
         term = self._led_term()
         if term is None:
             return None

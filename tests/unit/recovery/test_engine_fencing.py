@@ -256,6 +256,13 @@ def test_when_the_engine_that_is_gone_last_reported_stays_on_record(of: Any) -> 
     assert flow.reported == [kept] * len(flow.reported) != []
 
 
+def test_where_no_engine_has_reported_the_time_of_the_fence_does_not_pass_for_that_of_a_report(of: Any) -> None:
+    """What a failover may lose was bounded by it: nothing is known of what the source had acknowledged before."""
+    flow = Flow(2, 2)
+    assert flow.try_once(of(flow)) is not None
+    assert {report.troubles for report in flow.reported} == {("no engine's report was on record",)}
+
+
 def test_it_is_no_engine_that_leads_the_flow_from_here(of: Any) -> None:
     waiting = _Waiting.__new__(_Waiting)
     waiting._fencing = of(Flow())

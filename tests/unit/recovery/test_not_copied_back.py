@@ -108,8 +108,11 @@ def test_records_of_aborted_transactions_of_the_standby_are_no_copies_of_strande
     asked: list[bool] = []
 
     class Target:
-        def find_offsets(self, partitions: Any, at: int) -> PartitionAnswers[int]:
-            return PartitionAnswers(dict.fromkeys(partitions, 10 if at == LATEST else 0))
+        def find_offsets(self, partitions: Any, _: int) -> PartitionAnswers[int]:
+            return PartitionAnswers(dict.fromkeys(partitions, 0))
+
+        def offsets(self, partitions: Any, _: int) -> dict[TopicPartition, int]:
+            return dict.fromkeys(partitions, 10)
 
     def read_batches(*_: object, read_committed: bool = False) -> Any:
         asked.append(read_committed)
