@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.markers import Markers
 from mirror.copier.same_lane import Hole
-from mirror.copier.same_offsets import ForeignWrite, Moved, NotFilled, SameOffsetsCopy, leave_many, leave_one
+from mirror.copier.same_offsets import (
+    Filling,
+    ForeignWrite,
+    Moved,
+    NotFilled,
+    SameOffsetsCopy,
+    leave_many,
+    leave_one,
+)
 from mirror.copier.work import FlowWork
 from mirror.kafka import partition_state
 from mirror.kafka.appending import Appender
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, LeaderAway, RequestFailed
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.filling import (
     MARKERS_AT_ONCE,
@@ -33,7 +42,6 @@ _SECONDS = 0.5
 
 Filled: TypeAlias = Mapping[TopicPartition, AppendPoint | NotFilled]
 """By copy how far a hole is filled by now, or why it is not."""
-_Found: TypeAlias = dict[TopicPartition, AppendPoint | NotFilled]
 
 
 class HoleFiller:
@@ -60,15 +68,11 @@ class HoleFiller:
         Raises
         ------
         KafkaProblem
-            if nothing can be filled now; how far each copy is then is looked up the next time.
+            if the target cannot be reached, or the transactional id cannot be taken over now.
         """
         with self._filling:
             try:
                 return self._filled(holes)
-            except KafkaProblem:
-                self._markers = None
-                self._copies.clear()
-                raise
             finally:
                 if self._is_over:
                     self._appender.close()
@@ -82,84 +86,176 @@ class HoleFiller:
 
     def _filled(self, holes: Sequence[Hole]) -> Filled:
         if self._markers is None:
+            self._copies.clear()
             self._before_writing()
             writes_many = self._appender.may_write_markers()
             self._markers = Markers(self._flow.flow, self._appender.channel, writes_many=writes_many)
-        found: _Found = {}
-        left = {hole.copy: hole for hole in holes}
+        under_way = _Fill(self._appender, self._markers, self._copies, self._before_writing, holes)
+        under_way.look()
+        # What a leader that says nothing has taken of the time is not taken from the others.
         until = time.monotonic() + _SECONDS
-        while left:
-            self._fill_once(left, found, self._markers)
+        while under_way.left and under_way.is_id_certain:
+            under_way.go_on()
             if self._is_over or time.monotonic() > until:
                 break
-        return found | {copy: _append_point(hole, self._copies[copy]) for copy, hole in left.items()}
+        if not under_way.is_id_certain:
+            self._markers = None
+        return under_way.found
 
-    def _fill_once(self, left: dict[TopicPartition, Hole], found: _Found, markers: Markers) -> None:
+
+class _Fill:
+    """One fill of the holes of a flow: what fails keeps those copies from being filled that need it, and no others.
+
+    A leader that was not reached once is not asked again: all would wait for it as often as it leads one of the copies.
+
+    Attributes
+    ----------
+    left
+        the holes that are to be filled yet, by copy.
+    found
+        how far each is filled, or why it is not.
+    is_id_certain
+        whether the transactional id of the markers is still ours, with nothing under way.
+    """
+
+    def __init__(
+        self,
+        appender: Appender,
+        markers: Markers,
+        copies: dict[TopicPartition, SameOffsetsCopy],
+        before_writing: Callable[[], None],
+        holes: Iterable[Hole],
+    ) -> None:
+        """Fill ``holes``; of ``copies`` it is known where they stand, and what is found out goes there."""
+        self._appender = appender
+        self._markers = markers
+        self._copies = copies
+        self._before_writing = before_writing
+        self.left = {hole.copy: hole for hole in holes}
+        self.found: dict[TopicPartition, AppendPoint | NotFilled] = {}
+        self.is_id_certain = True
+        self._leaders: dict[TopicPartition, int] = {}
+        self._unreached: dict[int, KafkaProblem] = {}
+
+    def look(self) -> None:
+        """Find out where the copies stand of which that is not known.
+
+        Raises
+        ------
+        ConnectionFailed
+            if nobody tells who leads them.
+        """
+        channel = self._appender.channel
+        channel.learn_leaders(self.left)
+        for copy in tuple(self.left):
+            try:
+                self._leaders[copy] = channel.leader(copy)
+            except KafkaProblem as problem:
+                self._give_up(copy, problem)
+        for hole in tuple(self.left.values()):
+            self._ask_leader(hole.copy, partial(self._look_at, hole))
+
+    def go_on(self) -> None:
         """Carry out the next step of each hole: markers, which most are filled with, for all copies at once."""
         waits_for_one: list[SameOffsetsCopy] = []
         waits_for_many: dict[SameOffsetsCopy, int] = {}
-        wants_epoch = False
-        for hole in tuple(left.values()):
-            try:
-                made = self._copy(hole, markers)
-                match step := self._next_step(hole, made, markers):
-                    case None | Records():
-                        found[hole.copy] = _append_point(left.pop(hole.copy), made)
-                    case OneMarker():
-                        waits_for_one.append(made)
-                    case ManyMarkers(count):
-                        waits_for_many[made] = count
-                    case RaiseEpoch():
-                        wants_epoch = True
-                    case _:
-                        self._before_writing()
-                        made.fill(step, int(time.time() * 1000))
-            except (ForeignWrite, Moved, KafkaProblem) as problem:
-                self._give_up(left.pop(hole.copy), problem, found)
-        if waits_for_many:
-            self._before_writing()
-            most = max(1, MARKERS_AT_ONCE // len(waits_for_many))
-            counts = {copy: min(count, most) for copy, count in waits_for_many.items()}
-            for copy, why in leave_many(self._appender, markers, counts).items():
-                if isinstance(why, BrokerRefused) and why.is_denied:
-                    # Whoever fills holes next asks for the right again.
-                    markers.writes_one_at_a_time()
-                self._give_up(left.pop(copy), why, found)
-        if waits_for_one:
-            self._leave_one(waits_for_one, left, found, markers)
-        if wants_epoch:
-            # Behind the others, which were decided by the epoch of before.
-            self._before_writing()
-            markers.raise_epoch()
+        waits_for_epoch: list[SameOffsetsCopy] = []
+        for hole in tuple(self.left.values()):
+            made = self._copies[hole.copy]
+            match step := self._next_step(hole, made):
+                case None | Records():
+                    self.found[hole.copy] = _append_point(self.left.pop(hole.copy), made)
+                case OneMarker():
+                    waits_for_one.append(made)
+                case ManyMarkers(count):
+                    waits_for_many[made] = count
+                case RaiseEpoch():
+                    waits_for_epoch.append(made)
+                case _:
+                    self._ask_leader(hole.copy, partial(self._fill, made, step))
+        self._together(waits_for_many, lambda copies: self._leave_many({each: waits_for_many[each] for each in copies}))
+        self._together(waits_for_one, self._leave_one)
+        # Behind the others, which were decided by the epoch of before.
+        self._together(waits_for_epoch, self._raise_epoch)
+        for copy, hole in self.left.items():
+            self.found[copy] = _append_point(hole, self._copies[copy])
 
-    def _leave_one(
+    def _ask_leader(self, copy: TopicPartition, ask: Callable[[], object]) -> None:
+        if self._may_be_reached(copy):
+            try:
+                ask()
+            except (ForeignWrite, Moved, KafkaProblem) as problem:
+                self._give_up(copy, problem)
+
+    def _together(
         self,
-        waiting: Sequence[SameOffsetsCopy],
-        left: dict[TopicPartition, Hole],
-        found: _Found,
-        markers: Markers,
+        waiting: Iterable[SameOffsetsCopy],
+        carry_out: Callable[[Sequence[SameOffsetsCopy]], Mapping[TopicPartition, NotFilled]],
     ) -> None:
+        """Carry out a step of several copies, which returns, or raises, why some, or all, are to be looked at anew."""
+        if not self.is_id_certain:
+            return
+        able = [each for each in waiting if self._may_be_reached(each.partition)]
+        try:
+            problems = carry_out(able) if able else {}
+        except KafkaProblem as problem:
+            self.is_id_certain = False
+            problems = {each.partition: problem for each in able}
+        for copy, why in problems.items():
+            self._give_up(copy, why)
+
+    def _leave_many(self, counts: Mapping[SameOffsetsCopy, int]) -> Mapping[TopicPartition, NotFilled]:
+        self._before_writing()
+        most = max(1, MARKERS_AT_ONCE // len(counts))
+        found = leave_many(self._appender, self._markers, {copy: min(count, most) for copy, count in counts.items()})
+        if any(isinstance(why, BrokerRefused) and why.is_denied for why in found.values()):
+            # Whoever fills holes next asks for the right again.
+            self._markers.writes_one_at_a_time()
+        return found
+
+    def _leave_one(self, copies: Sequence[SameOffsetsCopy]) -> Mapping[TopicPartition, NotFilled]:
         """Leave a marker in each of some copies; one that can take none now would keep the others from theirs."""
-        unable = partition_state.unable_to_append(self._appender.channel, [each.partition for each in waiting])
-        for copy, reason in unable.items():
-            self._give_up(left.pop(copy), ConnectionFailed(f"{copy} on {self._flow.flow.target}: {reason}"), found)
-        able = [each for each in waiting if each.partition not in unable]
+        channel = self._appender.channel
+        unable = partition_state.unable_to_append(channel, [each.partition for each in copies])
+        found: dict[TopicPartition, NotFilled] = {
+            copy: RequestFailed(f"{copy} on {channel.alias}: {reason}") for copy, reason in unable.items()
+        }
+        able = [each for each in copies if each.partition not in unable]
         if able:
             self._before_writing()
-            for copy, why in leave_one(self._appender, markers, able).items():
-                self._give_up(left.pop(copy), why, found)
+            found |= leave_one(self._appender, self._markers, able)
+        return found
 
-    def _give_up(
-        self,
-        hole: Hole,
-        problem: NotFilled,
-        found: _Found,
-    ) -> None:
-        found[hole.copy] = problem
-        self._copies.pop(hole.copy, None)
+    def _raise_epoch(self, _: object) -> Mapping[TopicPartition, NotFilled]:
+        self._before_writing()
+        self._markers.raise_epoch()
+        return {}
 
-    def _copy(self, hole: Hole, markers: Markers) -> SameOffsetsCopy:
-        """Return the copy as it is filled: looked at the first time, and known from then on.
+    def _fill(self, made: SameOffsetsCopy, step: Filling) -> None:
+        self._before_writing()
+        made.fill(step, int(time.time() * 1000))
+
+    def _may_be_reached(self, copy: TopicPartition) -> bool:
+        """Whether its leader was reached whenever it was asked for something; if not, the copy is given up."""
+        problem = self._unreached.get(self._leaders[copy])
+        if problem is not None:
+            self._give_up(copy, problem)
+        return problem is None
+
+    def _give_up(self, copy: TopicPartition, problem: NotFilled) -> None:
+        """Have a copy looked at before it is filled again."""
+        hole = self.left.pop(copy)
+        self._copies.pop(copy, None)
+        if copy in self._leaders and isinstance(problem, ConnectionFailed | LeaderAway):
+            self._unreached.setdefault(self._leaders[copy], problem)
+        before = self.found.get(copy)
+        is_further = isinstance(before, AppendPoint) and before.end > hole.append_point.end
+        # What was filled before stays so; what keeps the rest from being filled is met again behind that.
+        if not (is_further and isinstance(problem, KafkaProblem)):
+            self.found[copy] = problem
+
+    def _look_at(self, hole: Hole) -> None:
+        """See where the copy stands: it is looked at the first time, and known from then on.
 
         Raises
         ------
@@ -171,20 +267,19 @@ class HoleFiller:
         made = self._copies.get(hole.copy)
         if made is None:
             made = SameOffsetsCopy(
-                hole.producer, self._appender, markers, hole.copy, is_compacted=hole.append_point.is_compacted
+                hole.producer, self._appender, self._markers, hole.copy, is_compacted=hole.append_point.is_compacted
             )
             if (end := made.place.copy.bounds.end) != hole.append_point.end:
                 raise Moved(hole.copy, hole.append_point.end, end)
             self._copies[hole.copy] = made
         elif made.place.copy.bounds.end < hole.append_point.end:
             made.stands_at(hole.append_point.end, hole.append_point.sequence)
-        return made
 
-    @staticmethod
-    def _next_step(hole: Hole, made: SameOffsetsCopy, markers: Markers) -> Step | None:
+    def _next_step(self, hole: Hole, made: SameOffsetsCopy) -> Step | None:
         if made.place.copy.bounds.end > hole.until:
             return None
-        return next_step(max(hole.append_point.begins_at, 0), made.place.copy, Ahead(hole.until, 0), markers.known)
+        copy, markers = made.place.copy, self._markers.known
+        return next_step(max(hole.append_point.begins_at, 0), copy, Ahead(hole.until, 0), markers)
 
 
 def _append_point(hole: Hole, made: SameOffsetsCopy) -> AppendPoint:

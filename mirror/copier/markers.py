@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from mirror.kafka import coordinator
+from mirror.kafka import codes, coordinator
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel
-from mirror.kafka.problems import ConnectionFailed, KafkaProblem
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.chain import markers_transactional_id
@@ -68,24 +68,25 @@ class Markers:
         if self.producer != following:
             raise ConnectionFailed(f"{self._id} was held by somebody else meanwhile, or is another producer's now")
 
-    def leave_one(self, partitions: Collection[TopicPartition]) -> None:
-        """Append one marker to each of the partitions, which wait at a hole.
+    def leave_one(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, BrokerRefused]:
+        """Append one marker to each of the partitions, which wait at a hole; return who cannot get one, and why.
 
         Raises
         ------
         BrokerRefused, ConnectionFailed
-            if it is not certain that each has got it; the id is taken again before anything else, and the copies are
-            to be looked at.
+            if it is not certain that each of the others has got it; the id is taken again before anything else, and
+            the copies are to be looked at.
         """
         try:
-            refused = coordinator.abort_empty(self._channel, self._id, self.producer, partitions)
+            found = coordinator.abort_empty(self._channel, self._id, self.producer, partitions)
         except KafkaProblem:
             self.raise_epoch()
             raise
-        if refused:
+        refused = {each: why for each, why in found.items() if isinstance(why, BrokerRefused)}
+        if len(refused) < len(found) or any(why.code in codes.COORDINATOR_BUSY for why in refused.values()):
+            # Whoever takes the id waits until its transaction has ended: all that take part have their markers then.
             self.raise_epoch()
-            partition, reason = next(iter(refused.items()))
-            raise ConnectionFailed(f"{partition} has got no marker: {reason}")
+        return refused
 
     def _taken(self) -> Producer:
         return coordinator.take_over(self._channel, self._id, _TIMEOUT_MS, writes_transactions=False)

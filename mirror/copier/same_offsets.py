@@ -12,11 +12,12 @@ from typing import TypeAlias
 
 from mirror.copier.markers import Markers
 from mirror.kafka import codes, partition_state
+from mirror.kafka.answers import Answers
 from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Producer, next_sequence
 from mirror.kafka.channel import EARLIEST, LATEST, View
 from mirror.kafka.partition_state import ActiveProducer
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, RequestFailed
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.fillers import padding, tombstones
 from mirror.same_offsets.filling import (
@@ -162,7 +163,7 @@ class SameOffsetsCopy:
                 self.place = Place(copy, sequence_of(after, self._producer))
                 return
             before = after
-        raise ConnectionFailed(f"{self.partition} gets one late batch after the other")
+        raise RequestFailed(f"{self.partition} gets one late batch after the other")
 
     def fill(self, step: Filling, timestamp: int) -> None:
         """Carry out a step; ``timestamp`` is that of fillers, in ms.
@@ -255,45 +256,53 @@ def leave_one(
 
     Raises
     ------
-    BrokerRefused, ConnectionFailed, LeaderUnknown
+    BrokerRefused, ConnectionFailed
         if it is not certain that each has got it: all copies are to be looked at.
     """
-    markers.leave_one([each.partition for each in copies])
-    ends = appender.channel.offsets([each.partition for each in copies], LATEST, View.WRITTEN)
-    found: dict[TopicPartition, NotFilled] = {}
+    refused = markers.leave_one([each.partition for each in copies])
+    ends = _ends(appender, [each.partition for each in copies if each.partition not in refused])
+    found: dict[TopicPartition, NotFilled] = {**refused, **ends.problems}
     for copy in copies:
-        try:
-            copy.got_marker(ends[copy.partition])
-        except (ForeignWrite, Moved) as problem:
-            found[copy.partition] = problem
+        if copy.partition in ends:
+            try:
+                copy.got_marker(ends[copy.partition])
+            except (ForeignWrite, Moved) as problem:
+                found[copy.partition] = problem
     return found
 
 
 def leave_many(
     appender: Appender, markers: Markers, counts: Mapping[SameOffsetsCopy, int]
 ) -> dict[TopicPartition, NotFilled]:
-    """Leave so many markers in each of some copies, by a request a leader; return of whom it is not certain.
-
-    Raises
-    ------
-    KafkaProblem
-        if it is not certain of any: all copies are to be looked at.
-    """
+    """Leave so many markers in each of some copies, by a request a leader; return of whom it is not certain."""
     for copy in counts:
         copy.asks_for_markers()
     wanted = {copy.partition: count for copy, count in counts.items()}
     answers = appender.write_markers(wanted, markers.before, markers.coordinator_epoch)
-    ends = appender.channel.offsets(list(wanted), LATEST, View.WRITTEN)
-    found: dict[TopicPartition, NotFilled] = {}
+    # A leader that has not answered is not asked once more.
+    answered = {each: code for each, code in answers.items() if isinstance(code, int)}
+    ends = _ends(appender, answered)
+    found: dict[TopicPartition, NotFilled] = {
+        **{each: problem for each, problem in answers.items() if isinstance(problem, KafkaProblem)},
+        **ends.problems,
+    }
     for copy, count in counts.items():
-        answer = answers[copy.partition]
-        try:
-            if isinstance(answer, KafkaProblem):
-                raise answer
-            copy.got_markers(count, ends[copy.partition], answer)
-        except (ForeignWrite, Moved, KafkaProblem) as problem:
-            found[copy.partition] = problem
+        if copy.partition in ends:
+            try:
+                copy.got_markers(count, ends[copy.partition], answered[copy.partition])
+            except (ForeignWrite, Moved, KafkaProblem) as problem:
+                found[copy.partition] = problem
     return found
+
+
+def _ends(appender: Appender, copies: Iterable[TopicPartition]) -> Answers[TopicPartition, int, KafkaProblem]:
+    """Return where copies end, and of the others why that is not told."""
+    asked = list(copies)
+    try:
+        told = appender.channel.offsets_once_led(asked, LATEST, View.WRITTEN)
+    except ConnectionFailed as failure:
+        return Answers(problems=dict.fromkeys(asked, failure))
+    return Answers(told, told.problems)
 
 
 def foreign_write(copy: TopicPartition, expected: int, found: int) -> str:

@@ -400,7 +400,8 @@ class FlowProducers:
             return {}
         # A partition without enough replicas would keep the transaction open, and the others from the next one.
         sick = partition_state.unable_to_append(channel, partitions)
-        refused = sick | coordinator.abort_empty(channel, self.data_id, producer_of(data), partitions - sick.keys())
+        problems = coordinator.abort_empty(channel, self.data_id, producer_of(data), partitions - sick.keys())
+        refused = sick | {each: str(why) for each, why in problems.items()}
         lacking = {topic for topic in {each.topic for each in refused} if not channel.has_topic(topic)}
         # A broker that lags does not know one yet that was just created, and is asked about it again.
         gone, self._lacking = lacking & self._lacking, lacking

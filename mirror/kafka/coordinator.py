@@ -39,7 +39,7 @@ from mirror.kafka import codes
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel
 from mirror.kafka.connection import framed
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, RequestFailed
 from mirror.kafka.versions import ADD_PARTITIONS_TO_TXN, END_TXN, FIND_COORDINATOR, INIT_PRODUCER_ID
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, last_seen, wait_until
@@ -260,7 +260,7 @@ def is_denied(channel: Channel, transactional_id: str) -> bool | None:
 
 def abort_empty(
     channel: Channel, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
-) -> dict[TopicPartition, str]:
+) -> dict[TopicPartition, RequestFailed]:
     """Put an abort marker of the producer's epoch into partitions, by a transaction in which nothing is written.
 
     Each then refuses batches of the producer's earlier epochs, whenever they were sent and whether they are
@@ -268,8 +268,8 @@ def abort_empty(
 
     Returns
     -------
-    of the partitions that may not have a marker yet, why not: those that cannot take part, or all, if the cluster has
-    not ended the transaction after some seconds
+    of the partitions that may not have a marker yet, why not: BrokerRefused of those that cannot take part; another
+    problem of all that take part, if the cluster has not ended the transaction after some seconds
 
     Raises
     ------
@@ -279,7 +279,7 @@ def abort_empty(
         if the cluster cannot be reached.
     """
     node = find_coordinator(channel, transactional_id)
-    refused: dict[TopicPartition, str] = {}
+    refused: dict[TopicPartition, RequestFailed] = {}
     wanted = sorted(partitions)
     added: list[TopicPartition] = []
     for first in range(0, len(wanted), _PARTITIONS_A_REQUEST):
@@ -290,7 +290,7 @@ def abort_empty(
             for each, code in bad.items():
                 if code in codes.TRANSACTION_ERRORS:
                     raise _refused(channel, f"the transactional id {transactional_id}", code)
-                refused[each] = codes.name(code)
+                refused[each] = BrokerRefused(f"{channel.alias}: a marker in {each}", code, "Write on the topic")
             if not bad:
                 added += share
                 break
@@ -305,7 +305,7 @@ def abort_empty(
                 first_pause_seconds=_MARKER_PAUSE_SECONDS,
             )
         except WaitTimeout as problem:
-            refused |= dict.fromkeys(added, str(problem))
+            refused |= dict.fromkeys(added, RequestFailed(f"{channel.alias}: {problem}"))
     return refused
 
 

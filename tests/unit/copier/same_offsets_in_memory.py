@@ -127,6 +127,15 @@ class TargetLog(Target):
         """Tell where it begins, or ends, as a channel would."""
         return dict.fromkeys(copies, self.start if at == EARLIEST else self.end)
 
+    def offsets_once_led(self, copies: Sequence[TopicPartition], at: int, view: object) -> PartitionAnswers[int]:
+        return PartitionAnswers(self.offsets(copies, at, view))
+
+    def learn_leaders(self, _: object) -> None:
+        """Be the leader."""
+
+    def leader(self, _: object) -> int:
+        return 1
+
     def producers(self) -> tuple[ActiveProducer, ...]:
         """Tell as whom it was written to: as one producer of records, and that of the markers."""
         headers = [header for _, header in self.log]

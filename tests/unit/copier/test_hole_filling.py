@@ -32,6 +32,7 @@ from mirror.same_offsets.filling import (
 )
 
 ORDERS, PAID = TopicPartition("orders", 0), TopicPartition("paid", 0)
+AUDIT = [TopicPartition("audit", number) for number in range(3)]
 
 
 class StandInMarkers:
@@ -73,7 +74,7 @@ def test_once_the_right_to_many_markers_is_taken_away_holes_are_filled_one_by_on
         __hash__ = object.__hash__
 
     class StandInAppender:
-        channel = None
+        channel = SimpleNamespace(learn_leaders=lambda _: None, leader=lambda _: 1)
 
         def __init__(self, *_: object) -> None: ...
 
@@ -100,16 +101,26 @@ def test_once_the_right_to_many_markers_is_taken_away_holes_are_filled_one_by_on
 
 
 class Target:
-    """A target whose copies are filled by the steps that a test names: the end of each, and all that was written."""
+    """A target whose copies are filled by the steps that a test names: the end of each, and all that was written.
+
+    ``frozen`` is a broker that answers nothing, for which one waits ten seconds.
+    """
+
+    alias = "west"
 
     def __init__(self) -> None:
-        self.bounds = {ORDERS: Bounds(0, 0), PAID: Bounds(0, 0)}
+        self.bounds = dict.fromkeys([ORDERS, PAID, *AUDIT], Bounds(0, 0))
+        self.leaders = dict.fromkeys(self.bounds, 1)
+        self.frozen: int | None = None
+        self.seconds = 0.0
         self.step: Step = Padding(1)
+        self.steps: dict[TopicPartition, Step] = {}
         self.written: list[tuple[str, tuple[TopicPartition, ...]]] = []
         self.looked_at: list[TopicPartition] = []
         self.taken_over = 0
         self.unable: dict[TopicPartition, str] = {}
         self.failure: Exception | None = None
+        self.fails_at = 0
         self.may_write = True
         work = SimpleNamespace(flow=Flow("east", "west"), target_client={})
         self.filler = HoleFiller(cast(FlowWork, work), self.require)
@@ -118,13 +129,27 @@ class Target:
         if not self.may_write:
             raise ConnectionFailed("nothing is written")
 
-    def next_step(self, _: int, copy: Copy, ahead: Ahead, __: object) -> Step | None:
-        return Records(0) if copy.bounds.end >= ahead.offset else self.step
+    def learn_leaders(self, copies: Iterable[TopicPartition]) -> None:
+        assert set(copies) <= self.leaders.keys()
+
+    def leader(self, copy: TopicPartition) -> int:
+        return self.leaders[copy]
+
+    def who_is_unable(self, _: object, copies: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        return {each: self.unable[each] for each in copies if each in self.unable}
+
+    def ask_leader(self, copy: TopicPartition) -> None:
+        if self.leaders[copy] == self.frozen:
+            self.seconds += 10.0
+            raise ConnectionFailed("broker 2 says nothing")
+
+    def next_step(self, _: int, copy: Any, ahead: Ahead, __: object) -> Step | None:
+        return Records(0) if copy.bounds.end >= ahead.offset else self.steps.get(copy.partition, self.step)
 
     def fill(self, kind: str, copies: Iterable[FilledCopy]) -> dict[TopicPartition, Exception]:
         copies = tuple(copies)
         self.written.append((kind, tuple(each.partition for each in copies)))
-        if self.failure is not None:
+        if self.failure is not None and len(self.written) >= self.fails_at:
             raise self.failure
         for each in copies:
             each.ends_at(each.place.copy.bounds.end + 1)
@@ -139,17 +164,20 @@ class FilledCopy:
 
     def __init__(self, target: Target, partition: TopicPartition) -> None:
         target.looked_at.append(partition)
+        target.ask_leader(partition)
         self.partition, self._target = partition, target
         self.stands_at(target.bounds[partition].end, 0)
 
     def stands_at(self, end: int, sequence: int) -> None:
         bounds = Bounds(self._target.bounds[self.partition].start, end)
-        self.place = SimpleNamespace(copy=SimpleNamespace(bounds=bounds), sequence=sequence)
+        copy = SimpleNamespace(bounds=bounds, partition=self.partition)
+        self.place = SimpleNamespace(copy=copy, sequence=sequence)
 
     def ends_at(self, end: int) -> None:
         self.stands_at(end, self.place.sequence)
 
     def fill(self, _: Step, __: int) -> None:
+        self._target.ask_leader(self.partition)
         self._target.fill("fillers", [self])
 
 
@@ -168,9 +196,10 @@ class TakenMarkers(StandInMarkers):
 
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> Target:
-    appender = SimpleNamespace(channel=None, may_write_markers=lambda: True)
+    appender = SimpleNamespace(may_write_markers=lambda: True)
     monkeypatch.setattr(hole_filling, "Appender", lambda *_: appender)
-    made = Target()
+    made = appender.channel = Target()
+    monkeypatch.setattr(hole_filling, "time", SimpleNamespace(monotonic=lambda: made.seconds, time=lambda: 0.0))
 
     def copy(_: object, __: object, ___: object, partition: TopicPartition, **_more: object) -> FilledCopy:
         return FilledCopy(made, partition)
@@ -183,7 +212,7 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Target:
         ("next_step", made.next_step),
     ):
         monkeypatch.setattr(hole_filling, name, stand_in)
-    monkeypatch.setattr(hole_filling.partition_state, "unable_to_append", lambda *_: made.unable)
+    monkeypatch.setattr(hole_filling.partition_state, "unable_to_append", made.who_is_unable)
     return made
 
 
@@ -201,10 +230,7 @@ def test_nothing_is_filled_by_who_may_not_write_any_more(target: Target, step: S
     """The transactional id was taken over before that: another engine may lead the flow by now."""
     target.filler.fill([target.hole(until=0)])
     target.step, target.may_write = step, False
-    try:
-        (found,) = target.filler.fill([target.hole()]).values()
-    except ConnectionFailed as failure:
-        found = failure
+    (found,) = target.filler.fill([target.hole()]).values()
     assert (str(found), target.written) == ("nothing is written", [])
     target.may_write = True
     target.filler.fill([target.hole()])
@@ -227,14 +253,24 @@ def test_a_copy_that_could_not_be_filled_is_looked_at_before_it_is_filled_again(
 def test_after_a_failure_of_the_cluster_the_transactional_id_is_taken_anew_and_every_copy_looked_at(
     target: Target,
 ) -> None:
-    """What had been asked for by then has happened, or never will."""
+    """What had been asked for by then has happened, or never will; what others have got stays theirs."""
     target.step, target.failure = OneMarker(), ConnectionFailed("west hung up")
-    with pytest.raises(ConnectionFailed):
-        target.filler.fill([target.hole(), target.hole(PAID, until=0)])
+    found = target.filler.fill([target.hole(), target.hole(PAID, until=0)])
+    assert found == {ORDERS: target.failure, PAID: AppendPoint(0, 0, is_compacted=False)}
     target.failure, target.bounds[ORDERS] = None, Bounds(0, 1)
     target.filler.fill([target.hole(end=1), target.hole(PAID)])
     assert target.taken_over == 2
     assert target.looked_at == [ORDERS, PAID] * 2
+
+
+def test_once_it_is_not_certain_whose_the_transactional_id_is_nothing_more_is_asked_as_its_producer(
+    target: Target,
+) -> None:
+    """A coordinator that says nothing was waited for twice."""
+    target.step, target.steps[PAID], target.failure = OneMarker(), RaiseEpoch(), ConnectionFailed("west hung up")
+    found = target.filler.fill([target.hole(), target.hole(PAID)])
+    assert found == {ORDERS: target.failure, PAID: AppendPoint(0, 0, is_compacted=False)}
+    assert target.written == [("a marker", (ORDERS,))]
 
 
 def test_a_copy_that_can_take_no_marker_now_does_not_keep_the_others_from_theirs(target: Target) -> None:
@@ -244,6 +280,58 @@ def test_a_copy_that_can_take_no_marker_now_does_not_keep_the_others_from_theirs
     assert str(found[ORDERS]) == "orders-0 on west: it has no leader"
     assert found[PAID] == AppendPoint(1, 0, is_compacted=False)
     assert target.written == [("a marker", (PAID,))]
+
+
+def test_copies_of_a_broker_that_says_nothing_keep_the_others_waiting_for_one_answer(target: Target) -> None:
+    """Each was asked for by itself, ten seconds long; and the others got one step then."""
+    target.leaders |= dict.fromkeys(AUDIT, 2)
+    target.step, target.frozen = OneMarker(), 2
+    found = target.filler.fill([*(target.hole(each) for each in AUDIT), target.hole(PAID, until=5)])
+    assert found[PAID] == AppendPoint(5, 0, is_compacted=False)
+    assert [str(found[each]) for each in AUDIT] == ["broker 2 says nothing"] * len(AUDIT)
+    assert (target.seconds, target.looked_at) == (10.0, [AUDIT[0], PAID])
+    target.frozen = None
+    assert target.filler.fill([target.hole(AUDIT[1])]) == {AUDIT[1]: AppendPoint(1, 0, is_compacted=False)}
+
+
+@pytest.mark.parametrize("step", [Padding(1), OneMarker(), ManyMarkers(9)], ids=["fillers", "a marker", "many markers"])
+def test_nothing_is_asked_for_known_copies_of_a_broker_that_has_just_said_nothing(target: Target, step: Step) -> None:
+    """A transaction would end once that broker has written its marker, and keep the others from theirs."""
+    target.leaders |= dict.fromkeys(AUDIT, 2)
+    target.filler.fill([target.hole(each, until=0) for each in (PAID, *AUDIT[:2])])
+    target.step, target.frozen = step, 2
+    found = target.filler.fill([target.hole(each) for each in (PAID, *AUDIT)])
+    assert (target.seconds, target.written[0][1], found[PAID]) == (10.0, (PAID,), AppendPoint(1, 0, is_compacted=False))
+    assert [str(found[each]) for each in AUDIT] == ["broker 2 says nothing"] * len(AUDIT)
+
+
+def test_a_copy_that_can_take_no_marker_keeps_none_waiting_that_the_same_broker_leads(target: Target) -> None:
+    target.step, target.unable = OneMarker(), {ORDERS: "1 of its replicas are in sync"}
+    assert target.filler.fill([target.hole(), target.hole(PAID, until=3)])[PAID] == AppendPoint(
+        3, 0, is_compacted=False
+    )
+
+
+@pytest.mark.parametrize("step", [Padding(1), OneMarker(), ManyMarkers(9)], ids=["fillers", "a marker", "many markers"])
+def test_what_was_filled_stays_so_when_a_later_step_of_the_same_fill_fails(target: Target, step: Step) -> None:
+    """It was told as not filled; what was there by then was not taken for what had filled it before the next epoch."""
+    target.step, target.fails_at, target.failure = step, 3, ConnectionFailed("west hung up")
+    (point,) = target.filler.fill([target.hole(until=9)]).values()
+    assert point == AppendPoint(2, 0, is_compacted=False)
+    target.bounds[ORDERS] = Bounds(0, 2)
+    assert target.filler.fill([target.hole(until=9, end=2)]) == {ORDERS: target.failure}
+
+
+@pytest.mark.parametrize(
+    ("step", "failure"),
+    [(RaiseEpoch(), ConnectionFailed("west hung up")), (Padding(1), Moved(ORDERS, 1, 5))],
+    ids=["nothing was filled", "something else is there"],
+)
+def test_a_problem_is_told_where_nothing_was_filled_before_or_something_else_is_there(
+    target: Target, step: Step, failure: Exception
+) -> None:
+    target.step, target.fails_at, target.failure = step, 2, failure
+    assert target.filler.fill([target.hole(until=9)]) == {ORDERS: failure}
 
 
 def test_a_copy_that_records_were_appended_to_since_is_filled_behind_them(target: Target) -> None:

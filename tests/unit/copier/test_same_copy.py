@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,21 +14,23 @@ from mirror.copier.append_point import AppendPoint
 from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.markers import Markers
 from mirror.copier.same_lane import Hole
-from mirror.copier.same_offsets import ForeignWrite, Moved, SameOffsetsCopy
+from mirror.copier.same_offsets import ForeignWrite, Moved, SameOffsetsCopy, leave_many, leave_one
 from mirror.copier.work import FlowWork
-from mirror.kafka import codes, partition_state
+from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.appending import Appended, Appender
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import EARLIEST
+from mirror.kafka.channel import EARLIEST, Channel
 from mirror.kafka.partition_state import ActiveProducer
-from mirror.kafka.problems import BrokerRefused
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, LeaderAway, RequestFailed
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.filling import Padding, Tombstones
 
-ORDERS, FLOW = TopicPartition("orders", 0), Flow("east", "west")
+ORDERS, AUDIT, FLOW = TopicPartition("orders", 0), TopicPartition("audit", 0), Flow("east", "west")
+DENIED = BrokerRefused("west: audit-0", 29, "Write on the topic")
+BUSY = BrokerRefused("west: audit-0", codes.CONCURRENT_TRANSACTIONS)
 
 
 class StandInMarkers:
@@ -38,16 +41,49 @@ class StandInMarkers:
 
 
 class Target:
-    """Tells where the copy ends, and answers batches and questions for its producers as told."""
+    """Tells where the copies end, and answers batches, questions for its producers and for markers as told.
+
+    Attributes
+    ----------
+    away
+        copies whose leader says nothing any more, once they were looked at.
+    unmarked
+        why copies have got no marker of an empty transaction, or have not when it was waited for.
+    """
+
+    alias = "west"
 
     def __init__(self, end: int) -> None:
         self.end = end
+        self.away: set[TopicPartition] = set()
+        self.unmarked: dict[TopicPartition, RequestFailed] = {}
+        self.asked: list[set[TopicPartition]] = []
         self.code = self.size = 0
         self.known: tuple[ActiveProducer, ...] = ()
         self.channel = self
 
     def offsets(self, partitions: list[TopicPartition], at: int, _: object) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 0 if at == EARLIEST else self.end)
+
+    def offsets_once_led(self, partitions: list[TopicPartition], at: int, view: object) -> PartitionAnswers[int]:
+        self.asked.append(set(partitions))
+        if self.away >= set(partitions):
+            raise ConnectionFailed("west, broker 2: no answer in time")
+        away = {each: LeaderAway("broker 2: no answer in time") for each in partitions if each in self.away}
+        return PartitionAnswers(self.offsets([each for each in partitions if each not in away], at, view), away)
+
+    def write_markers(self, counts: dict[TopicPartition, int], *_: object) -> dict[TopicPartition, int | KafkaProblem]:
+        self.end += max(counts.values())
+        return {each: self.unmarked.get(each, 0) for each in counts}
+
+    def abort_empty(self, *_: object) -> dict[TopicPartition, RequestFailed]:
+        self.end += 1
+        return self.unmarked
+
+    def learn_leaders(self, _: object) -> None: ...
+
+    def leader(self, _: object) -> int:
+        return 1
 
     def append(self, _: TopicPartition, content: memoryview) -> Appended:
         self.size = len(content)
@@ -57,7 +93,9 @@ class Target:
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> Target:
     made = Target(100)
-    monkeypatch.setattr(partition_state, "active_producers", lambda *_: PartitionAnswers({ORDERS: made.known}))
+    monkeypatch.setattr(
+        partition_state, "active_producers", lambda _, asked: PartitionAnswers(dict.fromkeys(asked, made.known))
+    )
     return made
 
 
@@ -157,6 +195,66 @@ def test_what_lies_where_a_hole_is_to_be_filled_is_not_taken_for_what_fills_it(
     (found,) = filler.fill([Hole(ORDERS, AppendPoint(100, 0, is_compacted=False), 101, producer_of(FLOW))]).values()
     assert isinstance(found, Moved)
     assert str(found) == f"{ORDERS} ends at {end}, and not at 100: what lies there is looked up"
+
+
+@pytest.fixture
+def markers(target: Target, monkeypatch: pytest.MonkeyPatch) -> Markers:
+    epochs = itertools.count()
+    monkeypatch.setattr(coordinator, "take_over", lambda *_, **__: Producer(5, next(epochs)))
+    monkeypatch.setattr(coordinator, "abort_empty", target.abort_empty)
+    return Markers(FLOW, cast(Channel, target), writes_many=True)
+
+
+def _two(target: Target, markers: Markers) -> list[SameOffsetsCopy]:
+    appender = cast(Appender, target)
+    return [SameOffsetsCopy(producer_of(FLOW), appender, markers, each, is_compacted=False) for each in (ORDERS, AUDIT)]
+
+
+@pytest.mark.parametrize(
+    ("unmarked", "told", "epoch"),
+    [
+        ({AUDIT: DENIED}, {AUDIT: DENIED}, 0),
+        ({AUDIT: BUSY}, {AUDIT: BUSY}, 1),
+        (dict.fromkeys((ORDERS, AUDIT), RequestFailed("waited for 5 s")), {}, 1),
+    ],
+    ids=["denied", "perhaps in the transaction", "not ended in time"],
+)
+def test_a_copy_that_can_get_no_marker_keeps_no_other_from_its_own(
+    target: Target,
+    markers: Markers,
+    unmarked: dict[TopicPartition, RequestFailed],
+    told: dict[TopicPartition, RequestFailed],
+    epoch: int,
+) -> None:
+    """One topic without the right to Write had all copies told that they had got none, again and again.
+
+    A transaction that took too long has ended once the id is taken again; without that the next might not begin.
+    """
+    copies, target.unmarked = _two(target, markers), unmarked
+    assert leave_one(cast(Appender, target), markers, copies) == told
+    assert [each.place.copy.bounds.end for each in copies] == [101, 100 if told else 101]
+    assert markers.producer.epoch == epoch
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+@pytest.mark.parametrize("away", [{AUDIT}, {ORDERS, AUDIT}])
+def test_a_leader_that_does_not_tell_where_its_copies_end_keeps_no_other_copy_from_its_markers(
+    target: Target, markers: Markers, away: set[TopicPartition], *, is_many: bool
+) -> None:
+    copies, target.away, appender = _two(target, markers), away, cast(Appender, target)
+    found = leave_many(appender, markers, dict.fromkeys(copies, 9)) if is_many else leave_one(appender, markers, copies)
+    assert found.keys() == away
+    assert all("broker 2: no answer in time" in str(why) for why in found.values())
+    assert markers.producer.epoch == 0
+
+
+def test_a_leader_that_has_not_answered_to_many_markers_is_not_waited_for_once_more(
+    target: Target, markers: Markers
+) -> None:
+    copies, target.unmarked = _two(target, markers), {AUDIT: RequestFailed("no answer for 30 s")}
+    assert leave_many(cast(Appender, target), markers, dict.fromkeys(copies, 9)) == target.unmarked
+    assert target.asked == [{ORDERS}]
+    assert copies[0].place.copy.bounds.end == 109
 
 
 def _raised(call: Callable[[], Any]) -> type[BaseException] | None:

@@ -22,7 +22,7 @@ from mirror.kafka import codes as error_codes
 from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
 from mirror.kafka.coordinator import Unended
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, RequestFailed
 from mirror.model.partition import TopicPartition
 
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
@@ -160,7 +160,7 @@ class Transactions:
         ]
         return SimpleNamespace(results_by_topic_v3_and_below=results)
 
-    def abort_empty(self, *partitions: TopicPartition) -> dict[TopicPartition, str]:
+    def abort_empty(self, *partitions: TopicPartition) -> dict[TopicPartition, RequestFailed]:
         return coordinator.abort_empty(cast(Any, self), "an id", OURS, partitions)
 
 
@@ -174,7 +174,9 @@ def test_partitions_are_fenced_once_all_markers_are_in() -> None:
 def test_a_partition_that_cannot_take_part_keeps_no_other_out() -> None:
     others_wait = {ORDERS: REFUSED, PAID: error_codes.OPERATION_NOT_ATTEMPTED}
     west = Transactions([others_wait, {}], [0])
-    assert west.abort_empty(ORDERS, PAID) == {ORDERS: error_codes.name(REFUSED)}
+    (refused,) = west.abort_empty(ORDERS, PAID).items()
+    assert isinstance(refused[1], BrokerRefused)
+    assert (refused[0], refused[1].code) == (ORDERS, REFUSED)
     assert west.asked == [{ORDERS, PAID}, {PAID}]
 
 
@@ -197,7 +199,8 @@ def test_where_the_markers_do_not_come_in_time_nothing_counts_as_fenced(monkeypa
     monkeypatch.setattr(coordinator, "_MARKER_SECONDS", 0.0)
     found = Transactions([{}], [BUSY]).abort_empty(ORDERS, PAID)
     assert found.keys() == {ORDERS, PAID}
-    assert all("the markers of an id" in each for each in found.values())
+    assert all("the markers of an id" in str(each) for each in found.values())
+    assert not any(isinstance(each, BrokerRefused) for each in found.values())
 
 
 @pytest.mark.parametrize(
