@@ -31,10 +31,10 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import chunk_record, writer_record
-from mirror.model.stretches import united
+from mirror.model.stretches import Stretch, add, hold, united
 from mirror.same_offsets import filling
 from mirror.same_offsets.chain import producer_of
-from mirror.same_offsets.fillers import are_fillers
+from mirror.same_offsets.fillers import are_fillers, is_tombstone
 from mirror.same_offsets.filling import Bounds
 
 _POLICY, _TIMES = "cleanup.policy", "message.timestamp.type"
@@ -302,9 +302,8 @@ def _gone_on(
             with_head = append_point
     is_behind = end < position.downstream
     chunk, runs = position.chunk, list(handover.runs)
-    # What was copied behind the position on record, and what fills its holes.
-    uncounted = Run(position.upstream, position.upstream, max(0, end - position.upstream))
     behind: tuple[Run, ...] = ()
+    held: list[Stretch] = []
     start = end
     if is_behind:
         chunk, kept = history.state(work.source, handover).chunk_before(work.source, end)
@@ -312,25 +311,28 @@ def _gone_on(
         behind = runs_from(kept, end - _LATE_OFFSETS)
         start = behind[0].upstream if behind else end
     elif not _is_headless(handover, append_point):
-        behind = (uncounted,) if uncounted.length else ()
+        behind = (Run(position.upstream, position.upstream, max(0, end - position.upstream)),)
         # What is parked is behind the position before its offset is filled: of that there is no run.
         start = min(position.upstream, position.downstream) if runs or chunk else position.upstream
     epochs = list(position.epochs or [EpochEnd(NOT_KNOWN, position.upstream)])
+    copied_from = max(start, ends.target_start)
     if start < end:
         # What retention, or somebody, has removed from the beginning of the copy is not there to be compared.
         begins_at = max(start, ends.source_start, ends.target_start)
         batches = read_batches(source, work.source, begins_at, end, read_committed=flow.read_committed)
         originals = _originals(work, noting_epochs(batches, epochs), begins_at, end) if not work.left_out else iter(())
-        copied_from = max(start, ends.target_start)
         found = _foreign_write(
-            work, copied_from, behind, end, originals, target, is_compacted=append_point.is_compacted
+            *(work, copied_from, behind, end, originals, epochs, target, held),
+            gaps=position.passed_gaps,
+            is_compacted=append_point.is_compacted,
         )
         if found is not None and may_be_original:
             return NotYet(f"{where}: {found}")
         if found is not None:
             return Refused(f"{where}: {found}: {_advice(flow, work)}")
-    if uncounted.length:
-        extend(runs, uncounted)
+    # What was removed from the copy may have been there.
+    for first, last in united([(position.upstream, copied_from), *held], position.upstream, end):
+        extend(runs, Run(first, first, last - first))
     upstream = end if is_behind else max(position.upstream, end)
     chunks, open_runs, chunk = in_chunks(work.source, runs, chunk)
     moved = replace(
@@ -445,24 +447,38 @@ def _foreign_write(
     runs: Sequence[Run],
     end: int,
     originals: Iterator[Record],
+    epochs: Sequence[EpochEnd],
     target: Channel,
+    held: list[Stretch],
     *,
+    gaps: Sequence[Stretch],
     is_compacted: bool,
 ) -> str | None:
     """Return what tells that somebody else wrote into the copy from ``start`` on, before ``end``; None if nothing does.
 
     Where ``runs`` say that it has the source's records these, ``originals``, are compared: a marker that came twice
-    takes the place of one, too. Of what was parked there is no run.
+    takes the place of one, too. Of what was parked there is no run. The offsets of its records, but for tombstones that
+    fill offsets, are added to ``held``.
+
+    What is lacked in ``gaps`` on record a replica of the source may have that leads by now and had removed less. And a
+    compacted copy may lack a record that its own cleaner has removed, or that of the replica that was read, for a later
+    one of its key. But a source that was truncated has other records there by now: so one that is lacked must not be of
+    a later leader (``epochs`` end with that of the last original) than one before it that is in both, unless one behind
+    it is.
     """
     ours = producer_of(work.flow).producer_id
     foreign: list[Header] = []
+    leader, absent = epochs[-1].epoch, None
 
     def copied() -> Iterator[Record]:
         for content, header in read_batches(target, work.target, start, end):
             if header.producer_id != ours and not work.is_original:
                 foreign.append(header)
                 return
-            yield from records(content)
+            for each in records(content):
+                if not is_tombstone(each):
+                    add(held, each.offset, each.offset + 1)
+                yield each
 
     copies = copied()
     at = next(copies, None)
@@ -474,17 +490,25 @@ def _foreign_write(
         run = bisect_right(runs, original.offset, key=lambda each: each.upstream) - 1
         if run < 0 or original.offset >= runs[run].upstream_end:
             continue
-        if at is None or at.offset != original.offset:
-            # What is cleaned by key may be gone from the copy, too.
-            if not is_compacted:
-                return f"something else lies at offset {original.offset}, where the source has a record"
-        elif (at.key, at.value, at.headers) != (original.key, original.value, original.headers):
-            return f"its record at offset {original.offset} is not the source's"
+        if at is not None and at.offset == original.offset:
+            if (at.key, at.value, at.headers) == (original.key, original.value, original.headers):
+                leader, absent = epochs[-1].epoch, None
+                continue
+            if not is_tombstone(at):
+                return f"its record at offset {original.offset} is not the source's"
+        if hold(gaps, original.offset, original.offset + 1):
+            continue
+        if not is_compacted:
+            return f"something else lies at offset {original.offset}, where the source has a record"
+        if absent is None and NOT_KNOWN < leader < epochs[-1].epoch:
+            absent = original.offset
     deque(copies, maxlen=0)
-    if not foreign:
-        return None
-    (first,) = foreign
-    return f"somebody else has written at offset {first.base_offset} (producer id {first.producer_id})"
+    if foreign:
+        (first,) = foreign
+        return f"somebody else has written at offset {first.base_offset} (producer id {first.producer_id})"
+    if absent is not None:
+        return f"it lacks the source's record at offset {absent}, of a later leader than what was copied"
+    return None
 
 
 def _originals(work: PartitionWork, batches: Iterator[Batch], start: int, end: int) -> Iterator[Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mirror.kafka import batch, compression
-from mirror.kafka.batch import Header, Producer
+from mirror.kafka.batch import Header, Producer, Record
 
 RESERVED_KEY = b"\0mirror.offsets"
 """The key of all tombstones: the cleaner keeps one of them at most."""
@@ -38,6 +38,11 @@ def are_fillers(content: memoryview, header: Header) -> bool:
     return any(data == _empty(header.record_count, key) for key in _KEYS) or all(
         each.value is None and each.key in _KEYS and not each.headers for each in batch.records(content)
     )
+
+
+def is_tombstone(record: Record) -> bool:
+    """Tell whether a record is of the reserved key, without value."""
+    return record.value is None and record.key == RESERVED_KEY
 
 
 def _batch(count: int, key: bytes | None, producer: Producer, sequence: int, timestamp: int) -> memoryview:

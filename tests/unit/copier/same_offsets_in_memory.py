@@ -42,15 +42,24 @@ class SourceLog:
 
     Attributes
     ----------
+    follower
+        where the log of another replica begins, and its batches: it has cleaned and removed what it had when it led.
     written
         every record, by its offset, whether it is still there or not.
     compacted
-        the offsets whose records compaction has taken.
+        the offsets whose records compaction has taken from a replica.
+    removed
+        the offset before which a replica has removed all.
+    again
+        the offsets that were gone, and that a replica still had which led then.
     """
 
     def __init__(self, start: int) -> None:
         self.start = self.end = start
         self.batches: list[Batch] = []
+        self.follower: tuple[int, list[Batch]] = (start, [])
+        self.removed = start
+        self.again: set[int] = set()
         self.written: dict[int, Record] = {}
         self.compacted: set[int] = set()
 
@@ -65,7 +74,8 @@ class SourceLog:
         self._put(flagged(dense([record(self.end)]), _CONTROL))
 
     def _put(self, one: Batch) -> None:
-        self.batches.append(one)
+        for batches in (self.batches, self.follower[1]):
+            batches.append(one)
         self.end = one[1].next_offset
 
     def compact(self, number: int, kept: set[int]) -> None:
@@ -78,8 +88,19 @@ class SourceLog:
 
     def remove_before(self, offset: int) -> None:
         """Remove what retention, or somebody, removes; a batch in the middle of which the log begins stays whole."""
-        self.start = offset
+        self.start, self.removed = offset, max(self.removed, offset)
         self.batches = [each for each in self.batches if each[1].next_offset > offset]
+
+    def lead_by_follower(self) -> None:
+        """Have the other replica lead."""
+        here = self.start, self.batches
+        self.again |= {*range(self.follower[0], self.start)}
+        self.start, self.batches = self.follower
+        self.follower = here
+
+    def follow(self) -> None:
+        """Have the other replica clean and remove what the leader has."""
+        self.follower = self.start, list(self.batches)
 
     def fetch(self, position: int, most: int) -> list[Batch]:
         """Return so many batches from a position on, markers too."""

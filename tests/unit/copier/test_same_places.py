@@ -96,13 +96,15 @@ def gone_on(
     handover: Handover,
     ends: Ends,
     history: SimpleNamespace = SimpleNamespace(divergence=lambda *_: None),  # noqa: B008  # nobody changes it
+    *,
+    is_compacted: bool = False,
 ) -> Place:
     return same_places._gone_on(
         cast(FlowWork, SimpleNamespace(flow=FLOW, read_committed=False)),
         work,
         handover,
         ends,
-        AppendPoint(ends.target_end, 0, is_compacted=False),
+        AppendPoint(ends.target_end, 0, is_compacted=is_compacted),
         cast(LogHistory, history),
         cast(Channel, "source"),
         cast(Channel, "target"),
@@ -127,10 +129,10 @@ def test_of_leaders_that_are_not_on_record_what_was_compared_tells_nothing(monke
     assert kept.handover.position.epochs == on_record.epochs
 
 
-def lies_at(offset: int, producer: int, value: bytes, leader_epoch: int = 0) -> Batch:
+def lies_at(offset: int, producer: int, value: bytes | None, leader_epoch: int = 0, key: bytes | None = None) -> Batch:
     """Return a batch of one record as it lies in a log."""
     content, header = as_logged(
-        batch.encode([batch.Record(0, 0, None, value, (), -1)], 0, batch.Producer(producer, 0), 0), offset
+        batch.encode([batch.Record(0, 0, key, value, (), -1)], 0, batch.Producer(producer, 0), 0), offset
     )
     return content, header._replace(leader_epoch=leader_epoch)
 
@@ -208,6 +210,7 @@ def test_what_was_removed_from_the_copy_behind_the_position_on_record_is_nobody_
     place = gone_on(work, Handover(on_record, (Run(0, 0, 6),), clean=False), Ends(0, 12, copy_begins, 10, 10, 12))
     assert isinstance(place, Ready), place
     assert place.handover.position.upstream == 10
+    assert place.handover.runs == (Run(0, 0, 10),)
 
 
 @pytest.mark.parametrize(
@@ -497,3 +500,106 @@ def test_the_head_that_the_flow_back_has_padded_and_removed_is_no_gap(
     )
     assert isinstance(place, Ready), place
     assert place.handover.position.read_from == goes_on_at
+
+
+def goes_on_with(
+    monkeypatch: pytest.MonkeyPatch,
+    held: str,
+    epochs: Sequence[int],
+    gaps: tuple[tuple[int, int], ...] = (),
+    *,
+    is_compacted: bool,
+    known: int | None = 3,
+) -> Place:
+    """Go on at 5 with a copy that has from there on, a letter an offset, a copy, a tombstone, an other or no record.
+
+    The source has a record at each offset, by who led when it was written.
+    """
+
+    def read(channel: Channel, _: TopicPartition, start: int, end: int, **__: object) -> Iterator[Batch]:
+        for at in range(max(5, start), end):
+            if str(channel) == "source":
+                yield lies_at(at, THEIRS, b"%d" % at, epochs[at - 5])
+            elif (kind := held[at - 5]) != "_":
+                key, value = {"t": (RESERVED_KEY, None), "o": (None, b"other"), "c": (None, b"%d" % at)}[kind]
+                yield lies_at(at, OURS, value, key=key)
+
+    monkeypatch.setattr(same_places, "read_batches", read)
+    read_of = (EpochEnd(known, 5),) if known is not None else ()
+    on_record = Position(5, 5, 0, True, 0, "here", "there", epochs=read_of, same_offsets=True, passed_gaps=gaps)
+    work = PartitionWork(FLOW, ORDERS, TopicPartition("west.orders", 0), "here", None, target_id="there")
+    end = 5 + len(held)
+    ends = Ends(0, end, 0, end, end, end)
+    return gone_on(work, Handover(on_record, (Run(0, 0, 5),), clean=False), ends, is_compacted=is_compacted)
+
+
+@pytest.mark.parametrize(
+    ("held", "gaps", "is_compacted", "runs"),
+    [
+        # The replica that was read had been cleaned, and another one leads.
+        ("ctt", (), True, [Run(0, 0, 6)]),
+        ("tct", (), True, [Run(0, 0, 5), Run(6, 6, 1)]),
+        # A gap is on record that the source has in part again; some of it was copied then.
+        ("__", ((5, 9),), False, [Run(0, 0, 5)]),
+        ("_c", ((5, 9),), False, [Run(0, 0, 5), Run(6, 6, 1)]),
+        ("tt", ((5, 9),), True, [Run(0, 0, 5)]),
+    ],
+)
+def test_what_fills_offsets_at_which_another_replica_of_the_source_has_records_is_neither_somebody_else_s_nor_a_copy(
+    held: str,
+    gaps: tuple[tuple[int, int], ...],
+    is_compacted: bool,
+    runs: list[Run],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was taken for a foreign record, and the partition stopped for good."""
+    place = goes_on_with(monkeypatch, held, [3] * len(held), gaps, is_compacted=is_compacted)
+    assert isinstance(place, Ready), place
+    assert place.handover.position.upstream == 5 + len(held)
+    assert list(place.handover.runs) == runs
+
+
+@pytest.mark.parametrize(
+    ("held", "gaps", "is_compacted", "reason"),
+    [
+        # Nothing of what a log keeps that is not cleaned by key may be passed by, unless it is on record.
+        ("t", (), False, "something else lies at offset 5"),
+        ("_", (), False, "something else lies at offset 5"),
+        ("__", ((5, 6),), False, "something else lies at offset 6"),
+        ("o", (), True, "its record at offset 5 is not the source's"),
+        ("o", ((5, 9),), False, "its record at offset 5 is not the source's"),
+        ("to", (), True, "its record at offset 6 is not the source's"),
+    ],
+)
+def test_a_record_of_the_source_that_no_gap_and_no_cleaner_explains_stops_the_copy(
+    held: str, gaps: tuple[tuple[int, int], ...], is_compacted: bool, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = goes_on_with(monkeypatch, held, [3] * len(held), gaps, is_compacted=is_compacted)
+    assert isinstance(place, Refused)
+    assert reason in place.reason
+
+
+@pytest.mark.parametrize(
+    ("held", "epochs", "known", "lacked"),
+    [
+        # The last thing copied was a marker; the source has lost it since, and another leader has written there.
+        ("t", [4], 3, 5),
+        ("tt", [3, 4], 3, 6),
+        ("ctt", [4, 5, 6], 3, 6),
+        ("ctt", [4, 4, 4], 3, None),
+        # Both have what is behind it: it is the same log.
+        ("ttc", [4, 4, 4], 3, None),
+        # Nothing was copied yet, or by a version that knew no leaders.
+        ("t", [4], None, None),
+        ("t", [-1], 3, None),
+    ],
+)
+def test_a_filler_where_a_truncated_source_has_another_record_by_now_stops_the_copy(
+    held: str, epochs: list[int], known: int | None, lacked: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = goes_on_with(monkeypatch, held, epochs, is_compacted=True, known=known)
+    if lacked is None:
+        assert isinstance(place, Ready), place
+    else:
+        assert isinstance(place, Refused)
+        assert f"it lacks the source's record at offset {lacked}, of a later leader" in place.reason

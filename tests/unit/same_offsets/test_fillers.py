@@ -29,6 +29,21 @@ def test_what_the_cleaner_has_left_of_it_is_known_again(key: bytes | None) -> No
     assert fillers.are_fillers(*sparse([], 3, 9))
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "is_one"),
+    [
+        (fillers.RESERVED_KEY, None, True),
+        (fillers.RESERVED_KEY, b"", False),
+        (b"key", None, False),
+        (None, None, False),
+    ],
+)
+def test_a_tombstone_that_fills_has_the_reserved_key_and_no_value(
+    key: bytes | None, value: bytes | None, is_one: bool
+) -> None:
+    assert fillers.is_tombstone(filler(4, key)._replace(value=value)) == is_one
+
+
 @pytest.mark.parametrize("codec", [0, 1, 4])
 @pytest.mark.parametrize(
     "records",
