@@ -13,6 +13,7 @@ _WORDS = ("password", "passphrase", "pwd", "jaas", "secret", "key", "token", "cr
 _OPEN = (
     *("key.converter", "key.serializer", "key.deserializer", "token.endpoint.url", "partitioner.ignore.keys"),
     *("keystore.location", "keystore.type", "keymanager.algorithm", "auth.credentials.source"),
+    "client.credentials.client.id",
 )
 
 
@@ -121,8 +122,9 @@ _OF_MYSQL = re.compile(r"(?:.*/)?(?:mysql|mariadb)[\w-]*")
 
 def is_secret(key: str) -> bool:
     """Tell whether the value of a key of a file or client is a secret, or may hold one."""
-    name = next((key.replace(each, "") for each in _OPEN if each in key), key)
-    return any(word in name for word in _WORDS)
+    for each in _OPEN:
+        key = key.replace(each, "")
+    return any(word in key for word in _WORDS)
 
 
 def holds_secrets(client: Mapping[str, str]) -> bool:

@@ -49,6 +49,11 @@ class HoleFiller:
 
     The transactional id of the markers is taken over before the first; what an earlier task, or engine, had asked for
     has happened then, and each copy is looked at behind that.
+
+    Attributes
+    ----------
+    unanswered
+        the copies in which something that was sent may still arrive, since no answer came.
     """
 
     def __init__(self, flow: FlowWork, before_writing: Callable[[], None]) -> None:
@@ -58,6 +63,7 @@ class HoleFiller:
         self._appender = Appender(flow.flow.target, flow.target_client)
         self._markers: Markers | None = None
         self._copies: dict[TopicPartition, SameOffsetsCopy] = {}
+        self.unanswered: set[TopicPartition] = set()
         self._is_over = False
         # Held while something is filled: who closes does not wait for it.
         self._filling = threading.Lock()
@@ -90,7 +96,7 @@ class HoleFiller:
             self._before_writing()
             writes_many = self._appender.may_write_markers()
             self._markers = Markers(self._flow.flow, self._appender.channel, writes_many=writes_many)
-        under_way = _Fill(self._appender, self._markers, self._copies, self._before_writing, holes)
+        under_way = _Fill(self._appender, self._markers, self._copies, self.unanswered, self._before_writing, holes)
         under_way.look()
         # What a leader that says nothing has taken of the time is not taken from the others.
         until = time.monotonic() + _SECONDS
@@ -123,13 +129,18 @@ class _Fill:
         appender: Appender,
         markers: Markers,
         copies: dict[TopicPartition, SameOffsetsCopy],
+        unanswered: set[TopicPartition],
         before_writing: Callable[[], None],
         holes: Iterable[Hole],
     ) -> None:
-        """Fill ``holes``; of ``copies`` it is known where they stand, and what is found out goes there."""
+        """Fill ``holes``; of ``copies`` it is known where they stand, and what is found out goes there.
+
+        So it does to ``unanswered``: the copies that were sent something without an answer.
+        """
         self._appender = appender
         self._markers = markers
         self._copies = copies
+        self._unanswered = unanswered
         self._before_writing = before_writing
         self.left = {hole.copy: hole for hole in holes}
         self.found: dict[TopicPartition, AppendPoint | NotFilled] = {}
@@ -205,9 +216,9 @@ class _Fill:
             self._give_up(copy, why)
 
     def _leave_many(self, counts: Mapping[SameOffsetsCopy, int]) -> Mapping[TopicPartition, NotFilled]:
-        self._before_writing()
         most = max(1, MARKERS_AT_ONCE // len(counts))
-        found = leave_many(self._appender, self._markers, {copy: min(count, most) for copy, count in counts.items()})
+        fewer = {copy: min(count, most) for copy, count in counts.items()}
+        found = self._sent(counts, lambda: leave_many(self._appender, self._markers, fewer))
         if any(isinstance(why, BrokerRefused) and why.is_denied for why in found.values()):
             # Whoever fills holes next asks for the right again.
             self._markers.writes_one_at_a_time()
@@ -222,8 +233,7 @@ class _Fill:
         }
         able = [each for each in copies if each.partition not in unable]
         if able:
-            self._before_writing()
-            found |= leave_one(self._appender, self._markers, able)
+            found |= self._sent(able, lambda: leave_one(self._appender, self._markers, able))
         return found
 
     def _raise_epoch(self, _: object) -> Mapping[TopicPartition, NotFilled]:
@@ -232,8 +242,30 @@ class _Fill:
         return {}
 
     def _fill(self, made: SameOffsetsCopy, step: Filling) -> None:
+        def fill() -> Mapping[TopicPartition, NotFilled]:
+            try:
+                made.fill(step, int(time.time() * 1000))
+            except BrokerRefused as refused:
+                return {made.partition: refused}
+            return {}
+
+        for problem in self._sent([made], fill).values():
+            raise problem
+
+    def _sent(
+        self, copies: Iterable[SameOffsetsCopy], send: Callable[[], Mapping[TopicPartition, NotFilled]]
+    ) -> Mapping[TopicPartition, NotFilled]:
+        """Send something to copies, and keep of which of them no answer came; return what ``send`` does, the problems.
+
+        What a broker takes has it refuse what was sent before; what it refuses does not.
+        """
         self._before_writing()
-        made.fill(step, int(time.time() * 1000))
+        names, before = {each.partition for each in copies}, frozenset(self._unanswered)
+        self._unanswered |= names
+        problems = send()
+        refused = {each for each, why in problems.items() if isinstance(why, BrokerRefused)} - before
+        self._unanswered -= (names - problems.keys()) | refused
+        return problems
 
     def _may_be_reached(self, copy: TopicPartition) -> bool:
         """Whether its leader was reached whenever it was asked for something; if not, the copy is given up."""

@@ -61,8 +61,9 @@ class Holes:
         self._begun_at.pop(filler)
         for copy, (lane, hole) in waiting.items():
             now = found[copy] if isinstance(found, Mapping) else found
+            may_arrive = copy in filler.unanswered
             if isinstance(now, AppendPoint):
-                lane.filled(hole, now)
+                lane.filled(hole, now, may_arrive=may_arrive)
             else:
-                lane.not_filled(now)
+                lane.not_filled(now, may_arrive=may_arrive)
             self._touched(lane)

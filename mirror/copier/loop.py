@@ -114,7 +114,7 @@ class CopyLoop:
         self._untold: dict[Lane, None] = {}
         self._connections = Connections(self._flows, self._may_write)
         self._fetching = Fetching(self._connections, self._touched)
-        self._silent_sources = SilentSources()
+        self._silent_sources = SilentSources(clusters)
         self._sync_at = 0.0
         self._pass_by_at = 0.0
         self._shares: Sequence[Share] = ()

@@ -19,7 +19,6 @@ from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Header, Producer, Record
-from mirror.kafka.problems import BrokerRefused
 from mirror.kafka.wire import NO_APPEND_TIME, FetchedPartition
 from mirror.model.flow import Flow
 from mirror.model.offset_map import Run, extend, runs_of
@@ -138,7 +137,7 @@ class SameOffsetsLane(Lane):
         self._was_shorter = False
         self._is_being_filled = False
         #: Whether what was to fill a hole may be in the copy, or come, without an answer that says so.
-        self.may_get_fillers = self._might_get_fillers = False
+        self.may_get_fillers = False
         back = producer_of(Flow(work.flow.target, work.flow.source))
         self._back: int | None = back.producer_id if work.is_two_way else None
         # What of the source, from where the copy ends on, the flow back has copied there, and what others have written.
@@ -312,26 +311,23 @@ class SameOffsetsLane(Lane):
 
     def being_filled(self) -> None:
         """Note that what fills its hole may arrive from now on, until :meth:`filled` or :meth:`not_filled`."""
-        self._might_get_fillers = self.may_get_fillers
         self._is_being_filled = self.may_get_fillers = True
         self._asked_at = _NOT_LOOKED
 
-    def not_filled(self, problem: NotFilled) -> None:
-        """Take in why a hole is not filled now, or why it never will be."""
-        self._is_being_filled = False
+    def not_filled(self, problem: NotFilled, *, may_arrive: bool = True) -> None:
+        """Take in why a hole is not filled now, or why it never will be, and whether what was sent may still arrive."""
+        self._is_being_filled, self.may_get_fillers = False, may_arrive
         if isinstance(problem, ForeignWrite):
             self._is_shifted = True
             self.stop(str(problem))
         elif isinstance(problem, Moved):
             self.look_again(str(problem))
         else:
-            if isinstance(problem, BrokerRefused) and problem.is_denied:
-                self.may_get_fillers = self._might_get_fillers
             self.stream.pause(str(problem))
 
-    def filled(self, hole: Hole, append_point: AppendPoint) -> None:
-        """Take in how far a hole is filled."""
-        self._is_being_filled = self.may_get_fillers = False
+    def filled(self, hole: Hole, append_point: AppendPoint, *, may_arrive: bool = False) -> None:
+        """Take in how far a hole is filled, and whether more of what was sent may still arrive."""
+        self._is_being_filled, self.may_get_fillers = False, may_arrive
         if append_point.end > hole.until:
             self.look_again(f"{self.work.target} goes on at {append_point.end}, behind the hole that was to be filled")
             return

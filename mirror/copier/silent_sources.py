@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import Lane
+from mirror.copier.links import ClusterLinks
+from mirror.model.flow import Flow
 
 SILENT_SECONDS = 5.0
+_FORGOTTEN_SECONDS = 10.0
 _SILENT = "no answer from the leader for some seconds"
 
 
@@ -18,18 +22,24 @@ class SilentSources:
     loss that a failover states would be too small.
     """
 
-    def __init__(self) -> None:
-        """Know of no lane yet."""
-        self._heard_at: dict[Lane, float] = {}
+    def __init__(self, clusters: Mapping[tuple[Flow, str], ClusterLinks]) -> None:
+        """Keep with the source of each flow of ``clusters``, for the epochs to come, when it was last heard of."""
+        self._clusters = clusters
 
     def look(self, now: float, lanes: Iterable[Lane], fetchers: Iterable[Fetcher]) -> None:
         """Give each lane its trouble, or take it away. One that nobody wants to read is not silent."""
         heard = {lane for fetcher in fetchers if not fetcher.is_stuck(now) for lane in fetcher.lanes.values()}
         for lane in lanes:
-            said = f"{lane.work.flow.source}: {_SILENT}"
+            flow, key = lane.work.flow, (lane.work.flow, lane.work.source)
+            heard_at = self._clusters[flow, "source"].heard_at
+            since, looked_at = heard_at.get(key, (now, -math.inf))
+            # Another task may have copied it meanwhile.
+            since = since if now - looked_at < _FORGOTTEN_SECONDS else now
+            said = f"{flow.source}: {_SILENT}"
             if lane in heard or lane.work.is_paused or lane.is_over:
-                self._heard_at[lane] = now
+                since = now
                 if lane.trouble == said:
                     lane.trouble = None
-            elif now >= self._heard_at.setdefault(lane, now) + SILENT_SECONDS and lane.trouble is None:
+            elif now >= since + SILENT_SECONDS and lane.trouble is None:
                 lane.trouble = said
+            heard_at[key] = since, now

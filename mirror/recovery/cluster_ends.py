@@ -37,7 +37,7 @@ from mirror.model.state_values import failover_record, no_failover_record
 from mirror.model.verdict import Verdict
 from mirror.recovery import stranded_files
 from mirror.recovery.cut_log_ends import ended_at_the_cut
-from mirror.recovery.flow_ends import Copied, Cut, Ends, Pausing
+from mirror.recovery.flow_ends import Copied, Cut, Ends, Pausing, troubles_of
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.probing import (
@@ -145,7 +145,7 @@ class ClusterEnds:
             tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
             by_hand.descriptions(),
             dict(state.placements),
-            state.run.troubles if state.run else (),
+            troubles_of(state),
             deselected_topics(self.chosen, state.positions),
             closed_notes(self.flow, self.settings.clusters[self.flow.target].bootstrap_servers, state),
             state.run.untroubled_at_ms if state.run else None,

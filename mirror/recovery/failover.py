@@ -231,11 +231,7 @@ def _looked_ahead(
         )
     elif not copied.positions:
         refusal = f"{move.flow} has copied nothing that is on record on {move.flow.target}: nobody can go on there"
-    loss = (
-        _loss_of_old_log(move.ends, copied)
-        if mode is not Mode.UNPLANNED
-        else loss_of(move.ends, copied, ask_source=False)
-    )
+    loss = loss_of(move.ends, copied, ask_source=mode is not Mode.UNPLANNED, by_epochs=True)
     if mode is Mode.PLANNED and refusal is None and loss.bound is not None:
         refusal = f"{move.flow.source} must tell what it has for a planned failover: {loss.bound}"
     if mode is Mode.PLANNED and refusal is None:
@@ -294,11 +290,14 @@ def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) ->
     return None
 
 
-def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool, anew: Collection[str] = ()) -> Loss:
+def loss_of(
+    ends: FlowEnds, copied: Copied, *, ask_source: bool, anew: Collection[str] = (), by_epochs: bool = False
+) -> Loss:
     """Return what the target lacks: exactly where the source tells, otherwise what is on record of it.
 
     A source tells nothing that is another cluster than the one that was copied, or that ends before what was copied;
-    but for the topics that were made anew there, ``anew``.
+    but for the topics that were made anew there, ``anew``. ``by_epochs``: nor one whose leader epochs say that a log
+    was truncated below that, however long it is by now, or do not tell.
     """
     why = "it was not asked"
     if ask_source:
@@ -308,6 +307,8 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool, anew: Collectio
                 # Nor do its logs tell what of the one that was copied is missing, or was removed from it.
                 return Loss(_on_record(copied), _another_cluster(ends, copied, found), gaps=tuple(copied.open_gaps))
             bound = _not_what_was_copied(ends, copied, found, anew)
+            if by_epochs and bound is None:
+                bound = _rewritten(ends, found, anew)
             reached = {each: position.upstream for each, position in copied.positions.items()}
             begins = {each: max(reached.get(each, 0), found.starts.get(each, 0)) for each in found.ends}
             short = {each: (begins[each], end) for each, end in found.ends.items() if begins[each] < end}
@@ -320,24 +321,6 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool, anew: Collectio
             return Loss(_stretches(held), bound, _stretches(removed), tuple(copied.open_gaps))
     bound = f"what {ends.flow.source} has acknowledged {_unseen_since(copied)}, is not known ({why})"
     return Loss(_on_record(copied), bound, gaps=tuple(copied.open_gaps))
-
-
-def _loss_of_old_log(ends: FlowEnds, copied: Copied) -> Loss:
-    """Return what the target lacks as the source tells, if that has the logs still that were copied.
-
-    A log that an unclean election truncated, and that has grown past what was copied, lacks more than lies behind that.
-    """
-    loss = loss_of(ends, copied, ask_source=True)
-    if loss.bound is not None:
-        return loss
-    try:
-        differences = ends.rewritten(by_epochs=True).difference_messages()
-    except KafkaProblem as problem:
-        return replace(loss, bound=f"whether {ends.flow.source} has what was copied is not known ({problem})")
-    if not differences:
-        return loss
-    bound = f"what {ends.flow.source} had acknowledged is not known, since it has something else than was copied of "
-    return replace(loss, bound=bound + named(differences))
 
 
 def _on_record(copied: Copied) -> tuple[Lacking, ...]:
@@ -373,6 +356,17 @@ def _not_what_was_copied(ends: FlowEnds, copied: Copied, found: Ends, anew: Coll
     if not other:
         return None
     return f"what {source} had acknowledged is not known, since topics were created anew or truncated: {named(other)}"
+
+
+def _rewritten(ends: FlowEnds, found: Ends, anew: Collection[str]) -> str | None:
+    """Return why logs that the source has do not tell what was not copied, by their leader epochs; None: they do."""
+    now = ends.rewritten(by_epochs=True)
+    other = {each: why for each, why in {**now.differences, **now.unknown}.items() if each in found.ends}
+    messages = [f"{each}: {why}" for each, why in sorted(other.items()) if each.topic not in anew]
+    if not messages:
+        return None
+    source = ends.flow.source
+    return f"what {source} had acknowledged is not known, since it may have something else now: {named(messages)}"
 
 
 def _stretches(found: Mapping[TopicPartition, tuple[int, int]]) -> tuple[Lacking, ...]:
@@ -465,7 +459,7 @@ def detect(move: Move) -> Step:
 
 def _state_loss(move: Move, name: str, when: str) -> Step:
     def act(_: Known) -> Result:
-        loss = _loss_of_old_log(move.ends, move.ends.copied())
+        loss = loss_of(move.ends, move.ends.copied(), ask_source=True, by_epochs=True)
         facts: dict[str, Json] = {
             "lacking": loss.rows(),
             "removed": loss.removed_rows(),

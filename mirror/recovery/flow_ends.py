@@ -11,6 +11,7 @@ from typing import Protocol
 from mirror.kafka.old_topics import OldTopic
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.position import Position
@@ -353,3 +354,10 @@ def yet_to_be_copied(
         if starts.get(each, 0) > reached[each]:
             held[each] = reached[each], min(starts[each], fixed[each])
     return held
+
+
+def troubles_of(state: FlowState) -> tuple[str, ...]:
+    """Return what was wrong when an engine last reported, in words for people."""
+    # A pause that is in force is named by itself; of one that is over nobody has seen where logs ended.
+    report = state.run.left_behind() if state.run is not None and not state.pauses.pauses_any else state.run
+    return report.troubles if report is not None else ()

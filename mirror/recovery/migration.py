@@ -272,7 +272,7 @@ class Migration:
         copied = move.ends.copied()
         left = [each for each in self.groups if not self._progress_of(each).is_beyond_return]
         moves = move.ends.of_groups(pattern_of(left)).plan_groups(ask_source=True) if left else None
-        loss = loss_of(move.ends, copied, ask_source=True)
+        loss = loss_of(move.ends, copied, ask_source=True, by_epochs=True)
         refusal = None
         if (other := move.in_the_way(copied.failovers)) is not None:
             refusal = failover_entry_message(other, move.flow)

@@ -74,12 +74,14 @@ class RemovedCopies:
             if copy.topic not in self._settings:
                 found = topic_settings(self.target, [copy.topic], [_POLICY, _AGE, _SIZE])
                 self._settings[copy.topic] = found.get(copy.topic, {})
+            settings = self._settings[copy.topic]
+            is_compacted = "compact" in (settings.get(_POLICY) or "")
             kept = by_retention(
-                self._settings[copy.topic],
+                settings,
                 self._newest_ms(source, max(start, end - _LOOK_BACK), end),
                 now_ms(),
                 lambda until_ms: self._are_older(source, end, until_ms),
-                lambda size: holds(self.target, copy, size),
+                lambda size: holds(self.target, copy, size, is_compacted=is_compacted),
             )
         except BrokerRefused as refused:
             # One of them has removed more, since it was asked where it begins: who compares plans that anew.
@@ -93,12 +95,13 @@ class RemovedCopies:
         own = frozenset(self.copied_back(source.topic))
         if not own:
             return False
-        writers = {
+        writers = (
             header.producer_id
             for _, header in read_batches(self.source, source, start, end)
             if header.record_count and header.next_offset > start
-        }
-        return bool(writers) and writers <= own
+        )
+        first = next(writers, None)
+        return first in own and all(each in own for each in writers)
 
     def _newest_ms(self, source: TopicPartition, start: int, end: int) -> int | None:
         """Return the newest time of the records there; None: there are none."""
@@ -111,9 +114,17 @@ class RemovedCopies:
         return max(times, default=None)
 
     def _are_older(self, source: TopicPartition, end: int, until_ms: int) -> bool:
-        """Whether the source has nothing before ``end`` that is newer than ``until_ms``."""
+        """Whether the source has no record before ``end`` that is newer than ``until_ms``.
+
+        Markers of transactions bear the time of their end, and brokers find these, too.
+        """
         first = self.source.offsets([source], until_ms + 1)[source]
-        return not 0 <= first < end
+        return not 0 <= first < end or not any(
+            each.timestamp > until_ms and first <= each.offset < end
+            for content, header in read_batches(self.source, source, first, end)
+            if header.max_timestamp > until_ms
+            for each in decoded(self.source, source, content)
+        )
 
 
 def removed_until(known: OffsetMap, start: int, copy_start: int) -> int | None:
@@ -155,8 +166,8 @@ def by_retention(
     return None
 
 
-def holds(channel: Channel, partition: TopicPartition, size: int) -> bool:
-    """Tell whether a log has so many bytes of records; a long one is read in part.
+def holds(channel: Channel, partition: TopicPartition, size: int, *, is_compacted: bool) -> bool:
+    """Tell whether a log has so many bytes of records and markers; a long one is read in part.
 
     What brokers say of the size of a log (DescribeLogDirs) counts what DeleteRecords has removed of a segment.
 
@@ -167,12 +178,13 @@ def holds(channel: Channel, partition: TopicPartition, size: int) -> bool:
     """
     start, end = (channel.offsets([partition], each)[partition] for each in (EARLIEST, LATEST))
     found, position = 0, start
+    # Where there is no record is a marker, or what was compacted.
+    marker_bytes = 0 if is_compacted else _MARKER_BYTES
     for content, header in read_batches(channel, partition, start, end):
-        # Where there is no record is a marker, if nothing is compacted.
-        found += len(content) + _MARKER_BYTES * max(0, header.base_offset - position)
+        found += len(content) + marker_bytes * max(0, header.base_offset - position)
         position = header.next_offset
         if found >= size:
             return True
         if found >= _MOST_READ:
             return found * (end - start) >= size * (position - start)
-    return found + _MARKER_BYTES * (end - position) >= size
+    return found + marker_bytes * (end - position) >= size

@@ -13,6 +13,7 @@ from mirror.config.settings import FlowSettings
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import read_batches
 from mirror.kafka.problems import RequestFailed
+from mirror.kafka.topic_ids import differ
 from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, find_divergence
 from mirror.model.offset_map import OffsetMap
@@ -132,7 +133,8 @@ def find_rewritten(
     truncated, undecided = _truncated(left, copied, source)
     differences |= truncated
     if by_epochs:
-        return Rewritten(differences, undecided)
+        asked = {each for each in undecided if any(one.epoch != NOT_KNOWN for one in copied[each].epochs)}
+        return Rewritten(differences, {each: undecided[each] for each in asked})
     unknown: dict[TopicPartition, str] = {}
     compared = 0
     starts = source.find_offsets(left, EARLIEST)
@@ -156,7 +158,7 @@ def find_rewritten(
 
 def _created_anew(partition: TopicPartition, position: Position, source: Channel) -> str | None:
     now = source.topic_id(partition.topic)
-    if not position.topic_id or not now or now == position.topic_id:
+    if not differ(position.topic_id, now):
         return None
     return f"the topic was deleted and created anew (its id is {now}, and was {position.topic_id})"
 

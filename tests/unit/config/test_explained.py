@@ -133,8 +133,16 @@ def test_secrets_are_hidden_and_placeholders_shown(key: str) -> None:
     assert [each.value for each in of(f"{key} = s3cret")] == [HIDDEN]
 
 
-def test_where_credentials_come_from_is_shown() -> None:
-    assert [each.value for each in of("value.converter.basic.auth.credentials.source = USER_INFO")] == ["USER_INFO"]
+@pytest.mark.parametrize(
+    "key",
+    [
+        "value.converter.basic.auth.credentials.source",
+        "key.converter.basic.auth.credentials.source",
+        "b.sasl.oauthbearer.client.credentials.client.id",
+    ],
+)
+def test_where_credentials_come_from_is_shown(key: str) -> None:
+    assert [each.value for each in of(f"{key} = USER_INFO")] == ["USER_INFO"]
 
 
 @pytest.mark.parametrize("address", ["https://ann:s3cret@there/token", "https://there/token?client_secret=s3cret"])

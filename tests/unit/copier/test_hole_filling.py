@@ -16,7 +16,7 @@ from mirror.copier.same_lane import Hole
 from mirror.copier.same_offsets import Moved
 from mirror.copier.work import FlowWork
 from mirror.kafka.batch import PLAIN
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed
+from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.filling import (
@@ -354,3 +354,31 @@ def test_what_fills_a_copy_up_to_the_source_s_start_is_to_be_removed_before_that
     assert target.filler.fill([hole]) == {
         ORDERS: AppendPoint(end, 0, is_compacted=is_compacted, begins_at=-1 if is_done else 5)
     }
+
+
+@pytest.mark.parametrize(
+    ("fails_at", "failure", "may_arrive"),
+    [
+        (1, None, False),
+        (1, ConnectionFailed("west hung up"), True),
+        # Some of it was acknowledged before.
+        (2, ConnectionFailed("west hung up"), True),
+        (1, BrokerRefused("west", kafka.errors.TopicAuthorizationFailedError), False),
+    ],
+)
+def test_what_was_sent_without_an_answer_may_arrive_and_what_was_refused_does_not(
+    target: Target, fails_at: int, failure: KafkaProblem | None, *, may_arrive: bool
+) -> None:
+    target.step, target.fails_at, target.failure = Padding(1), fails_at, failure
+    target.filler.fill([target.hole(ORDERS, 3)])
+    assert (ORDERS in target.filler.unanswered) is may_arrive
+    target.failure = None
+    target.filler.fill([target.hole(ORDERS, 6)])
+    assert not target.filler.unanswered, "what the broker takes has it refuse what was sent before"
+
+
+def test_to_a_copy_that_can_take_no_marker_nothing_was_sent(target: Target) -> None:
+    """A cut stayed UNKNOWN for a copy with too few replicas in sync."""
+    target.step, target.unable = OneMarker(), {ORDERS: "1 replica in sync, min.insync.replicas is 2"}
+    target.filler.fill([target.hole(ORDERS)])
+    assert not target.filler.unanswered

@@ -59,6 +59,14 @@ def test_a_source_that_says_nothing_any_more_is_told_within_seconds_and_until_it
     assert copying.copy().values() == [b"0", b"1"]
 
 
+def test_a_silent_source_stays_told_where_epochs_are_shorter_than_it_takes_to_notice_it(copying: Copying) -> None:
+    copying.begin()
+    for broker in copying.east.brokers.values():
+        broker.freeze()
+    troubles = [copying.epoch(4.0)[ORDERS].trouble for _ in range(12)]
+    assert None not in troubles[2:]
+
+
 def test_a_source_without_news_and_one_that_waits_for_its_target_are_not_silent(copying: Copying) -> None:
     copying.begin()
     copying.epoch(30.0)

@@ -15,7 +15,7 @@ from mirror.copier.same_offsets import ForeignWrite, Moved
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Record
-from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.position import Position
@@ -307,24 +307,6 @@ def test_a_hole_that_is_not_filled_is_a_trouble_and_what_is_not_in_its_place_sto
     lane.not_filled(ForeignWrite("somebody else") if stops else ConnectionFailed("no coordinator"))
     assert (lane.stopped, lane.why_troubled) == (("somebody else", None) if stops else (None, "no coordinator"))
     assert (lane.hole is None) is stops
-
-
-DENIED, NOT_ANSWERED = BrokerRefused("west: a marker in orders-0", 29), ConnectionFailed("no answer")
-
-
-@pytest.mark.parametrize(
-    ("problems", "may_arrive"), [([DENIED], False), ([NOT_ANSWERED], True), ([NOT_ANSWERED, DENIED], True)]
-)
-def test_what_was_denied_does_not_arrive_late_and_what_was_not_answered_may(
-    problems: list[KafkaProblem], *, may_arrive: bool
-) -> None:
-    lane = lane_at(4)
-    take(lane, dense([record(6)]))
-    for problem in problems:
-        lane.being_filled()
-        assert lane.may_get_fillers
-        lane.not_filled(problem)
-    assert lane.may_get_fillers is may_arrive
 
 
 def test_a_hole_of_as_many_offsets_as_are_allowed_is_filled_and_one_more_is_not() -> None:

@@ -13,9 +13,13 @@ from typer.testing import CliRunner
 
 from mirror.cli import app
 from mirror.kafka.old_topics import OldTopic
+from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses, PauseWish
+from mirror.model.state_values import RunReport
 from mirror.recovery import procedure
 from mirror.recovery.failover import Mode, look_ahead, loss_of
-from mirror.recovery.flow_ends import Copied, Ends
+from mirror.recovery.flow_ends import Copied, Ends, troubles_of
 from mirror.recovery.rewritten import Rewritten
 from tests.unit.recovery.world import EAST, ORDERS, THERE, StandInEnds, World, move_of
 
@@ -112,11 +116,16 @@ def test_a_log_that_was_truncated_and_has_grown_does_not_tell_what_a_cut_off_fai
 ) -> None:
     """What was written anew below the position on record is missing too: 100 offsets were called exact."""
     world.written[EAST], world.copied[EAST], world.is_up[EAST] = 15, 10, True
-    for truncated, is_exact in (({}, True), ({ORDERS: "it was truncated at offset 7"}, False)):
-        world.rewritten = Rewritten(truncated)
+    gone = {TopicPartition("deleted since", 0): "the topic is gone"}
+    for truncated, unknown, is_exact in (
+        (gone, gone, True),
+        ({}, {ORDERS: "broker 2 does not answer"}, False),
+        ({ORDERS: "it was truncated at offset 7"}, {}, False),
+    ):
+        world.rewritten = Rewritten(truncated, unknown)
         plan = look_ahead(Mode.CUT_OFF, move_of(world, tmp_path, mode="cut-off"), None)
         assert (plan.loss.bound is None) is is_exact
-    assert "since it has something else than was copied of orders-0: it was truncated at offset 7" in str(plan.loss)
+    assert "since it may have something else now: orders-0: it was truncated at offset 7" in str(plan.loss)
 
 
 def test_what_was_passed_by_is_missing_too(world: World) -> None:
@@ -155,3 +164,15 @@ def test_stranded_passes_only_where_the_source_tells_that_nothing_is_missing(
     shown = " ".join(CliRunner().invoke(app, ["stranded", str(file), "--flow", "east->west"]).stdout.split())
     is_open = told["reason"] is not None
     assert ("Once east can be read this command names them" in shown) is is_open, "what to do, where nobody can tell"
+
+
+@pytest.mark.parametrize(("is_paused", "troubles"), [(True, ()), (False, ("topics were paused",))])
+def test_of_an_engine_that_was_killed_while_topics_were_paused_that_counts_once_the_pause_is_over(
+    is_paused: bool, troubles: tuple[str, ...]
+) -> None:
+    """Its last report passed for one that had seen where all logs ended; while it is in force a pause is named itself."""
+    wish = PauseWish("bills", "bills", is_paused, "ann", 1)
+    state = FlowState(wishes=Pauses((wish,)), run=RunReport("PAUSED", (), 1_000, untroubled_at_ms=900))
+    found = troubles_of(state)
+    assert len(found) == len(troubles)
+    assert all(each.startswith(told) for each, told in zip(found, troubles, strict=True))

@@ -116,13 +116,50 @@ def test_how_much_is_left_of_a_log_is_what_its_records_and_markers_take(
 ) -> None:
     """DeleteRecords leaves the file of the newest segment as it is, and the copy was empty."""
     log = Log(4, 1_000, monkeypatch, start=40)
-    assert holds(cast(Channel, log), TopicPartition("orders", 0), size) == is_held
+    assert holds(cast(Channel, log), TopicPartition("orders", 0), size, is_compacted=False) == is_held
+
+
+def test_what_was_compacted_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = cast(Channel, Log(4, 1_000, monkeypatch))
+    assert [holds(log, TopicPartition("orders", 0), size, is_compacted=True) for size in (4_000, 4_001)] == [
+        True,
+        False,
+    ]
+
+
+class Timed:
+    """A log in which a marker of today follows records of some time ago."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+
+    def offsets(self, partitions: Sequence[TopicPartition], _: int) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.first)
+
+
+@pytest.mark.parametrize(("newest_ms", "is_explained"), [(NOW_MS - 30 * DAY_MS, True), (NOW_MS, False)])
+def test_the_time_of_a_marker_is_not_that_of_a_record(
+    newest_ms: int, monkeypatch: pytest.MonkeyPatch, *, is_explained: bool
+) -> None:
+    """Records of long ago in transactions of today: retention had removed the copies, and verify said FAIL."""
+
+    def read(_: object, __: object, start: int, end: int) -> Iterator[tuple[memoryview, Header]]:
+        for number in range(start, end):
+            at_ms = newest_ms if number == 3 else NOW_MS - 30 * DAY_MS
+            content = batch.encode([Record(number, at_ms, None, b"", (), -1)], 0, APPLICATION, 0)
+            content[:8] = number.to_bytes(8, "big")
+            yield from batch.batches(content, 0, len(content))
+
+    monkeypatch.setattr(module, "read_batches", read)
+    monkeypatch.setattr(module, "now_ms", lambda: NOW_MS)
+    removed = RemovedCopies(Flow("east", "west"), cast(Channel, Timed(1)), cast(Channel, None), lambda _: ())
+    assert removed._are_older(TopicPartition("orders", 0), 7, NOW_MS - 7 * DAY_MS) is is_explained
 
 
 @pytest.mark.parametrize(("size", "is_held"), [(2_000 << 20, True), (2_200 << 20, False)])
 def test_of_a_long_log_a_part_is_read(size: int, monkeypatch: pytest.MonkeyPatch, *, is_held: bool) -> None:
     log = Log(2_100, 1 << 20, monkeypatch)
-    assert holds(cast(Channel, log), TopicPartition("orders", 0), size) == is_held
+    assert holds(cast(Channel, log), TopicPartition("orders", 0), size, is_compacted=False) == is_held
     assert log.read <= 65 << 20
 
 
@@ -160,6 +197,21 @@ def test_of_what_the_flow_back_had_copied_from_there_the_originals_are_removed(
     if found is not None:
         assert (found.cluster, found.partition, found.start, found.end) == ("west", source, 0, count)
         assert (found.is_unchecked, found.reason) == (False, "east has removed the originals")
+
+
+def test_the_first_record_of_an_application_says_that_not_all_was_copied_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that one side had removed was read, weeks of it."""
+    read: list[int] = []
+
+    def batches(*_: object) -> Iterator[tuple[bytes, object]]:
+        for number in range(1_000):
+            read.append(number)
+            yield b"", SimpleNamespace(producer_id=8, record_count=1, next_offset=number + 1)
+
+    monkeypatch.setattr(module, "read_batches", batches)
+    removed = RemovedCopies(Flow("east", "west"), cast(Channel, None), cast(Channel, None), lambda _: {7})
+    assert not removed._is_copied_back(TopicPartition("orders", 0), 0, 1_000)
+    assert read == [0]
 
 
 def removed_behind(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> LeftOut | None:

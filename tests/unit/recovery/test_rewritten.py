@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from mirror.kafka import topic_ids
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import EARLIEST, Channel
 from mirror.kafka.problems import LeaderUnknown
 from mirror.model.failover import Phase
 from mirror.model.flow_state import FlowState
-from mirror.model.leader_epochs import EpochEnd
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
@@ -160,3 +161,25 @@ def test_a_topic_with_another_id_is_another_topic_and_without_ids_the_records_te
 def test_of_a_partition_of_which_nothing_was_copied_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     found = compared(monkeypatch, held(0), Logs(), origin=50)
     assert (dict(found.differences), dict(found.unknown), found.compared) == ({}, {}, 0)
+
+
+@pytest.mark.parametrize("now", ["", topic_ids.NONE])
+def test_a_topic_that_the_source_has_no_more_was_not_created_anew(now: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planned failover was refused for a topic that had been deleted on the source long ago."""
+    monkeypatch.setattr(Source, "topic_id", lambda *_: now)
+    channel = cast(Channel, Source())
+    copied = {ORDERS: replace(COPIED, topic_id="AbCdEfGhIjKlMnOpQrStUw")}
+    assert find_rewritten(THERE, FlowState(), copied, channel, channel, by_epochs=True).differences == {}
+
+
+@pytest.mark.parametrize(
+    ("epochs", "is_unknown"), [((EpochEnd(3, 10),), True), ((EpochEnd(NOT_KNOWN, 10),), False), ((), False)]
+)
+def test_leader_epochs_that_are_on_record_and_not_answered_are_not_known_and_others_tell_nothing(
+    epochs: tuple[EpochEnd, ...], *, is_unknown: bool
+) -> None:
+    """What a broker that does not answer has lost was called exact."""
+    channel = cast(Channel, Source())
+    copied = {ORDERS: replace(COPIED, epochs=epochs)}
+    found = find_rewritten(THERE, FlowState(), copied, channel, channel, by_epochs=True)
+    assert (ORDERS in found.unknown, found.differences) == (is_unknown, {})
