@@ -178,7 +178,11 @@ class Connections:
 
     def _add(self, place: _Place, one: _Unplaced) -> None:
         if isinstance(one, Stream):
-            one.check_topic(place[0].known_topic_id(one.partition.topic))
+            cluster, topic = place[0], one.partition.topic
+            if not one.check_topic(cluster.known_topic_id(topic)):
+                cluster.forget_leaders({topic})
+                self.want(cluster, one)
+                return
             self.senders[place].add(one)
             if one.is_idle:
                 one.trouble = None

@@ -142,6 +142,7 @@ class Stream:
         "_held",
         "_in_flight",
         "_is_given_up",
+        "_is_id_asked",
         "_is_proven",
         "_is_winding_down",
         "_merge",
@@ -193,6 +194,7 @@ class Stream:
         self._is_proven = False
         self._is_winding_down = False
         self._is_given_up = False
+        self._is_id_asked = False
         # How many pieces, the oldest ones, were sent without an answer that says whether they were appended.
         self._perhaps_appended = 0
         self._queue: deque[Piece] = deque()
@@ -265,11 +267,20 @@ class Stream:
         self.give_up()
         self.closed = True
 
-    def check_topic(self, topic_id: str) -> None:
-        """Send nothing more if the topic has another id by now: what was on its way is of another log."""
-        if differ(self.topic_id, topic_id) and not self.closed:
+    def check_topic(self, topic_id: str) -> bool:
+        """Send nothing more if the topic has another id by now: what was on its way is of another log.
+
+        False: that is to be asked for anew first, since what was known may be of a former topic of that name.
+        """
+        if not differ(self.topic_id, topic_id) or self.closed:
+            self._is_id_asked = False
+        elif not self._is_id_asked:
+            self._is_id_asked = True
+            return False
+        else:
             self.close()
             self._refused(codes.UNKNOWN_TOPIC, "the topic was deleted and created anew")
+        return True
 
     def give_up(self) -> None:
         """Send nothing any more, certain or not."""

@@ -681,3 +681,15 @@ def test_what_must_not_be_sent_is_refused_only_once_all_before_it_is_answered() 
     assert writer.acknowledged == [(cast(Piece, first).number, 7)]
     writer.stream.refuse_next("larger than a request may be")
     assert writer.refusals == [(TOO_LARGE, "larger than a request may be")]
+
+
+def test_another_id_of_the_topic_is_asked_for_once_more_before_nothing_is_sent() -> None:
+    """What a task knows of a topic may be older than the copy that was made anew."""
+    refused: list[int] = []
+    stream = Stream(TopicPartition("orders", 0), lambda *_: None, lambda code, _: refused.append(code), pipelined=True)
+    assert stream.check_topic("any id"), "it is for any topic of that name"
+    stream.topic_id = "now"
+    assert [stream.check_topic(each) for each in ("former", "now", "former", "")] == [False, True, False, True]
+    assert (stream.closed, refused) == (False, [])
+    assert [stream.check_topic("another") for _ in range(2)] == [False, True]
+    assert (stream.closed, refused) == (True, [3])
