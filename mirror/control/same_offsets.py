@@ -155,11 +155,13 @@ def from_origins(
     """Return logs with the source from where on it is copied: `auto.offset.reset = latest` begins at its end."""
     found = {}
     for source, of_source in logs.items():
-        before, topic = positions.get(source), upstream.topics[source.topic]
-        is_recreated = before is not None and differ(before.topic_id, topic.topic_id)
-        is_anew = is_recreated or _is_two_way(source, pairs[source], back)
-        from_latest = settings.auto_offset_reset == "latest"
-        begin, _ = origin(of_source.source, before, from_latest=from_latest, is_anew=is_anew)
+        begin, _ = origin(
+            of_source.source,
+            positions.get(source),
+            upstream.topics[source.topic].topic_id,
+            from_latest=settings.auto_offset_reset == "latest",
+            is_two_way=_is_two_way(source, pairs[source], back),
+        )
         found[source] = replace(of_source, source=Bounds(begin, of_source.source.end))
     return found
 

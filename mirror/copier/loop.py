@@ -194,7 +194,7 @@ class CopyLoop:
                     next_commit = now + commit_seconds
                     if not over:
                         deadline = min(deadline, began + self._longest_seconds())
-                        self._look_for_silence(now)
+                        self._silent_sources.look(now, self._lanes, self._connections.fetchers.values())
                     if epoch_channel is not None:
                         epoch_channel.report_troubles(self._all_troubles(), self._going_on())
                 if now >= self._sync_at:
@@ -267,10 +267,6 @@ class CopyLoop:
         )
         waiting = {(share.flow, source): why for share in self._shares for source, why in share.troubles().items()}
         return waiting | {(flow, source): why for flow, source, why in found if why}
-
-    def _look_for_silence(self, now: float) -> None:
-        lanes = (lane for lanes in self._lanes.values() for lane in lanes)
-        self._silent_sources.look(now, lanes, self._connections.fetchers.values())
 
     def _copied_news(self) -> CopiedNews:
         found = {(lane.work.flow, lane.work.source): news for lane in self._untold if (news := lane.news()) is not None}

@@ -140,9 +140,10 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
     if work.is_outdated:
         return _recreated(flow, work, f"{work.target.topic} on {flow.flow.target}")
     before = work.handover.position if work.handover is not None else None
-    is_anew = work.is_two_way or (before is not None and differ(before.topic_id, work.topic_id))
     bounds = Bounds(ends.source_start, ends.source_end)
-    origin, is_complete = filling.origin(bounds, before, from_latest=flow.from_latest, is_anew=is_anew)
+    origin, is_complete = filling.origin(
+        bounds, before, work.topic_id, from_latest=flow.from_latest, is_two_way=work.is_two_way
+    )
     copy = Bounds(ends.target_start, ends.target_end)
     refused = filling.may_begin(Bounds(origin, ends.source_end), copy, work.pad_limit or 0)
     if refused is not None:

@@ -10,7 +10,7 @@ from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
 from mirror.model.flow import Flow
 
-SILENT_SECONDS = 5.0
+_SILENT_SECONDS = 5.0
 _FORGOTTEN_SECONDS = 10.0
 _SILENT = "no answer from the leader for some seconds"
 
@@ -26,20 +26,19 @@ class SilentSources:
         """Keep with the source of each flow of ``clusters``, for the epochs to come, when it was last heard of."""
         self._clusters = clusters
 
-    def look(self, now: float, lanes: Iterable[Lane], fetchers: Iterable[Fetcher]) -> None:
+    def look(self, now: float, lanes: Mapping[Flow, Iterable[Lane]], fetchers: Iterable[Fetcher]) -> None:
         """Give each lane its trouble, or take it away. One that nobody wants to read is not silent."""
         heard = {lane for fetcher in fetchers if not fetcher.is_stuck(now) for lane in fetcher.lanes.values()}
-        for lane in lanes:
-            flow, key = lane.work.flow, (lane.work.flow, lane.work.source)
-            heard_at = self._clusters[flow, "source"].heard_at
-            since, looked_at = heard_at.get(key, (now, -math.inf))
-            # Another task may have copied it meanwhile.
-            since = since if now - looked_at < _FORGOTTEN_SECONDS else now
-            said = f"{flow.source}: {_SILENT}"
-            if lane in heard or lane.work.is_paused or lane.is_over:
-                since = now
-                if lane.trouble == said:
-                    lane.trouble = None
-            elif now >= since + SILENT_SECONDS and lane.trouble is None:
-                lane.trouble = said
-            heard_at[key] = since, now
+        for flow, of_flow in lanes.items():
+            heard_at, said = self._clusters[flow, "source"].heard_at, f"{flow.source}: {_SILENT}"
+            for lane in of_flow:
+                since, looked_at = heard_at.get((flow, lane.work.source), (now, -math.inf))
+                # Another task may have copied it meanwhile.
+                since = since if now - looked_at < _FORGOTTEN_SECONDS else now
+                if lane in heard or lane.work.is_paused or lane.is_over:
+                    since = now
+                    if lane.trouble == said:
+                        lane.trouble = None
+                elif now >= since + _SILENT_SECONDS and lane.trouble is None:
+                    lane.trouble = said
+                heard_at[flow, lane.work.source] = since, now

@@ -308,7 +308,7 @@ def loss_of(
                 return Loss(_on_record(copied), _another_cluster(ends, copied, found), gaps=tuple(copied.open_gaps))
             bound = _not_what_was_copied(ends, copied, found, anew)
             if by_epochs and bound is None:
-                bound = _rewritten(ends, found, anew)
+                bound = _rewritten(ends, found)
             reached = {each: position.upstream for each, position in copied.positions.items()}
             begins = {each: max(reached.get(each, 0), found.starts.get(each, 0)) for each in found.ends}
             short = {each: (begins[each], end) for each, end in found.ends.items() if begins[each] < end}
@@ -358,11 +358,11 @@ def _not_what_was_copied(ends: FlowEnds, copied: Copied, found: Ends, anew: Coll
     return f"what {source} had acknowledged is not known, since topics were created anew or truncated: {named(other)}"
 
 
-def _rewritten(ends: FlowEnds, found: Ends, anew: Collection[str]) -> str | None:
+def _rewritten(ends: FlowEnds, found: Ends) -> str | None:
     """Return why logs that the source has do not tell what was not copied, by their leader epochs; None: they do."""
     now = ends.rewritten(by_epochs=True)
     other = {each: why for each, why in {**now.differences, **now.unknown}.items() if each in found.ends}
-    messages = [f"{each}: {why}" for each, why in sorted(other.items()) if each.topic not in anew]
+    messages = [f"{each}: {why}" for each, why in sorted(other.items())]
     if not messages:
         return None
     source = ends.flow.source

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from mirror.kafka.topic_ids import differ
 from mirror.model.position import Position
 
 FILLERS_A_BATCH = 50_000
@@ -133,7 +134,9 @@ class Records:
 Step: TypeAlias = Padding | Tombstones | OneMarker | ManyMarkers | RaiseEpoch | DeleteBefore | Records
 
 
-def origin(source: Bounds, before: Position | None, *, from_latest: bool, is_anew: bool) -> tuple[int, bool]:
+def origin(
+    source: Bounds, before: Position | None, topic_id: str, *, from_latest: bool, is_two_way: bool
+) -> tuple[int, bool]:
     """Return where a copy begins, and whether the source has nothing before that.
 
     `auto.offset.reset = latest` speaks of partitions that were never copied: a copy that is made anew has all that the
@@ -143,14 +146,16 @@ def origin(source: Bounds, before: Position | None, *, from_latest: bool, is_ane
     ----------
     before
         how far the former copy got; None: there was none.
-    is_anew
-        whether the source is another topic than was copied, or comes home to one that is made anew.
+    topic_id
+        the id of the source topic: another one than was copied is copied whole.
+    is_two_way
+        whether the flow back copies it, so that it comes home to a topic that is made anew.
     """
     if not from_latest:
         return source.start, True
     if before is None:
         return source.end, False
-    if before.complete or is_anew:
+    if before.complete or is_two_way or differ(before.topic_id, topic_id):
         return source.start, True
     return max(before.origin, source.start), before.origin <= source.start
 

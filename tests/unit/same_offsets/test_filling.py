@@ -221,7 +221,7 @@ def test_records_have_the_source_s_offsets_whatever_becomes_of_engines_and_their
 
 
 @pytest.mark.parametrize(
-    ("before", "is_anew", "from_latest", "expected"),
+    ("before", "is_two_way", "from_latest", "expected"),
     [
         (None, False, True, (900, False)),
         (None, False, False, (20, True)),
@@ -230,11 +230,12 @@ def test_records_have_the_source_s_offsets_whatever_becomes_of_engines_and_their
         (Position(500, 500, 100, False, 0, "here", "there"), False, True, (100, False)),
         (Position(500, 500, 10, False, 0, "here", "there"), False, True, (20, True)),
         # The source was created anew, or comes home to a topic that is made anew.
+        (Position(500, 500, 100, False, 0, "former", "there"), False, True, (20, True)),
         (Position(500, 500, 100, False, 0, "here", "there"), True, True, (20, True)),
     ],
 )
 def test_latest_is_where_a_partition_begins_that_was_never_copied_and_not_where_its_copy_is_made_anew(
-    before: Position | None, is_anew: bool, from_latest: bool, expected: tuple[int, bool]
+    before: Position | None, is_two_way: bool, from_latest: bool, expected: tuple[int, bool]
 ) -> None:
     """A failback made the old topic anew, and empty: verify said that the flow began behind all of it."""
-    assert origin(Bounds(20, 900), before, from_latest=from_latest, is_anew=is_anew) == expected
+    assert origin(Bounds(20, 900), before, "here", from_latest=from_latest, is_two_way=is_two_way) == expected
