@@ -65,6 +65,13 @@ _ORDINARY_WORDS = (
 _ORDINARY = rf"""(?:{"|".join(_ORDINARY_WORDS.split())})(?=[.,;:!?)"']{{0,8}}(?:\s|\Z))"""
 # What -p is followed by where it is no password: ports (9092, 8080:80/tcp), and name=value.
 _OPEN_BEHIND_P = r"""(?:[\d:./,-]+(?:/(?:tcp|udp))?(?=\s|\Z)|[a-z_][\w.-]{0,64}=[^\s=])"""
+# The letter of the option, the programs of which it is a password, and what may be behind it: a blank behind -p is
+# of another rule, since mysql then asks for the password.
+_OF_PROGRAMS = (
+    ("p", r"(?:(?:mysql|mariadb)[\w-]{0,16}|sshpass)", r"(?!\s)"),
+    ("a", r"redis-cli", r"[ \t]*"),
+    ("w", r"ldap[a-z]{2,16}", r"[ \t]*"),
+)
 _RULES = (
     # Authorization: Basic ..., Cookie: a=..; b=..: the whole line.
     _Rule("header", r"\b(?:authorization|(?:set-)?cookie)\s*:\s*", r"""[^\s"'][^\r\n"']*"""),
@@ -88,7 +95,11 @@ _RULES = (
     _Rule("java_option", rf"(?<!\S)-{_OF_KEYTOOL}\s+", _VALUE),
     # -p ...; mkdir -p DIRECTORY is none.
     _Rule("p_option", rf"(?<!\S)(?<!mkdir )(?-i:-p)[ \t]+(?!-|{_OPEN_BEHIND_P})", _VALUE),
-    _Rule("p_of_mysql", r"\b(?:mysql|mariadb)[\w-]{0,16} (?:[^\s|;]{1,64} ){0,8}?(?-i:-p)(?!\s)", _VALUE),
+    # mysql -p..., sshpass -p..., redis-cli -a ..., ldapsearch -w ...
+    *(
+        _Rule(f"{letter}_of_program", rf"\b{program} (?:[^\s|;]{{1,64}} ){{0,8}}?(?-i:-{letter}){blank}", _VALUE)
+        for letter, program, blank in _OF_PROGRAMS
+    ),
     # curl -u ann:..., --oauth2-bearer ...
     _Rule("curl", r"(?<!\S)(?:-u|--(?:proxy-)?user)\s*[^\s:]{1,64}:|(?<!\S)--oauth2-bearer\s+", _VALUE),
     _Rule("bearer", r"\bBearer\s+", _VALUE),
@@ -117,7 +128,7 @@ _ASSIGNMENT = re.compile(
 )
 # Those of -p, which may be behind a blank or not.
 _BEHIND_P = re.compile(rf"(?!-|{_OPEN_BEHIND_P}).*", re.IGNORECASE | re.DOTALL)
-_OF_MYSQL = re.compile(r"(?:.*/)?(?:mysql|mariadb)[\w-]*")
+_PROGRAMS = {f"-{letter}": re.compile(rf"(?:.*/)?{program}") for letter, program, _ in _OF_PROGRAMS}
 
 
 def is_secret(key: str) -> bool:
@@ -157,14 +168,17 @@ def _without_login(word: str) -> str:
 
 def command_without_secrets(argv: Sequence[str]) -> str:
     """Return a command as a shell takes it, secrets hidden before it is quoted: quotes in quotes break values up."""
-    is_mysql = bool(argv) and _OF_MYSQL.fullmatch(argv[0]) is not None
+    option = next((each for each, program in _PROGRAMS.items() if argv and program.fullmatch(argv[0])), None)
     pairs = zip(("", *argv), argv, strict=False)
-    return shlex.join(_argument_without_secrets(before, each, is_mysql=is_mysql) for before, each in pairs)
+    return shlex.join(_argument_without_secrets(before, each, option) for before, each in pairs)
 
 
-def _argument_without_secrets(before: str, argument: str, *, is_mysql: bool) -> str:
+def _argument_without_secrets(before: str, argument: str, option: str | None) -> str:
+    """Return an argument by the one before it; ``option`` is that of the program which is followed by a password."""
     if _OPTION.fullmatch(before) or (before == "-p" and _BEHIND_P.fullmatch(argument)):
         return HIDDEN
-    if is_mysql and argument.startswith("-p") and argument != "-p":
-        return f"-p{HIDDEN}"
+    if option not in (None, "-p") and before == option:
+        return HIDDEN
+    if option is not None and argument.startswith(option) and argument != option:
+        return f"{option}{HIDDEN}"
     return without_secrets(_ASSIGNMENT.sub(rf"\1{HIDDEN}", argument))

@@ -29,7 +29,6 @@ from mirror.model.failover import FAILOVER_KEY, FailoverEntry, not_understood
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
-from mirror.model.pause import Pauses
 from mirror.model.position import Position
 from mirror.model.progress import Watch, nobody
 from mirror.model.state_record import StateRecord
@@ -142,7 +141,7 @@ class ClusterEnds:
             state.source_id,
             state.run.at_ms if state.run else None,
             (*not_understood(unknown), *state.failovers.values()),
-            tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
+            tuple(sorted({topic for topic, _ in state.positions if self._selects(topic) and by_hand.is_paused(topic)})),
             by_hand.descriptions(),
             dict(state.placements),
             troubles_of(state),
@@ -524,6 +523,10 @@ class ClusterEnds:
         """See `FlowEnds`."""
         return self.pausing.is_paused(self.flow)
 
+    def is_cut(self) -> bool:
+        """See `FlowEnds`."""
+        return self.pausing.is_cut(self.flow)
+
     def verify(self, remember: Path | None = None) -> tuple[Verdict, str]:
         """See `FlowEnds`."""
         return self.compare(self.chosen, remember)
@@ -560,9 +563,6 @@ class ClusterEnds:
         # Heartbeats come from the engine itself, whatever the applications do.
         is_seen = self.chosen.replicates(topic) and topic not in self.apart.topics
         return is_seen and not self.chosen.policy.is_heartbeats_topic(topic)
-
-    def _is_paused(self, by_hand: Pauses, topic: str) -> bool:
-        return self._selects(topic) and by_hand.is_paused(topic)
 
     def _state(self) -> FlowState:
         return self._state_of(self.flow)

@@ -87,6 +87,10 @@ class EnginePausing:
         pauses, topics = self._pauses(flow)
         return pauses.pauses_any and all(pauses.is_paused(topic) for topic in topics)
 
+    def is_cut(self, flow: Flow) -> bool:
+        """Tell whether the cut is in force; behind its end the flow may have been copied before a pause by hand."""
+        return self._pauses(flow)[0].may_be_cut
+
     def _pauses(self, flow: Flow) -> tuple[Pauses, set[str]]:
         """Return what is paused, and the topics on record."""
         log = FlowLog(self.settings.clusters[flow.target].client, state_topic(flow.source), alias=flow.target)

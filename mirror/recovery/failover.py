@@ -165,9 +165,10 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | N
             *arrival,
         )
     moved = (move.cut(holds_on=True), move.groups(), move.positions())
-    started = (move.last_look(), move.start(), *arrival)
     if mode is Mode.UNPLANNED:
-        return (detect(move), move.begin(), move.stop(), *denied, *moved, *started)
+        looked = with_source_gone_still(move.last_look(), move)
+        return (detect(move), move.begin(), move.stop(), *denied, *moved, looked, move.start(), *arrival)
+    started = (move.last_look(), move.start(), *arrival)
     # What the source has acknowledged until its applications were stopped is lacking too.
     first, final = _state_loss(move, "loss", ""), _state_loss(move, "final loss", ", now that the flow is cut")
     return (first, move.begin(), move.stop(), *denied, *moved, final, *started)
@@ -450,11 +451,34 @@ def detect(move: Move) -> Step:
         return Result(Verdict.PASS, message, facts)
 
     def drift(_: Mapping[str, Json]) -> str | None:
-        there = move.ends.answering()
-        return f"{source} answers again at {', '.join(there)}" if there else None
+        return _answers_again(move)
 
     doing = f"probe every broker of {source} until none answers"
     return Step(DETECT, doing, act, drift=drift, moments=when_passed(Event.FAULT_DETECTED))
+
+
+def with_source_gone_still(look: Step, move: Move) -> Step:
+    """Return the last look before the applications are started, which fails where the source has come back meanwhile.
+
+    Whoever writes to it then writes what the target never gets, and reads what others read on the target.
+    """
+    source, target = move.flow.source, move.flow.target
+
+    def act(known: Known) -> Result:
+        if (problem := _answers_again(move)) is None:
+            return look.act(known)
+        advice = (
+            f"no application is started on {target} yet. Either stop the brokers of {source}, or cut them off, and go "
+            f"on with this run; or take it back (--take-back) and stay on {source}, or fail over as planned from there"
+        )
+        return Result(Verdict.FAIL, f"{problem}, and was gone when this run began: {advice}")
+
+    return replace(look, doing=f"{look.doing}, and {source} gone", act=act)
+
+
+def _answers_again(move: Move) -> str | None:
+    there = move.ends.answering()
+    return f"{move.flow.source} answers again at {', '.join(there)}" if there else None
 
 
 def _state_loss(move: Move, name: str, when: str) -> Step:

@@ -302,6 +302,10 @@ class FlowEnds(Protocol):
         """Tell whether nobody may copy the flow."""
         ...
 
+    def is_cut(self) -> bool:
+        """Tell whether it is paused still as :meth:`pause` has paused it, and has not been resumed since."""
+        ...
+
     def uncopied_of_deselected(self) -> Sequence[str]:
         """Return, for people, of which topics that are no longer selected the source has more than was copied."""
         ...
@@ -335,6 +339,10 @@ class Pausing(Protocol):
 
     def is_paused(self, flow: Flow) -> bool:
         """Tell whether it may not."""
+        ...
+
+    def is_cut(self, flow: Flow) -> bool:
+        """Tell whether it may not by what :meth:`pause` did, whatever is paused by hand."""
         ...
 
 

@@ -386,7 +386,7 @@ class Move:
             return Result(Verdict.FAIL if self.is_planned else Verdict.UNKNOWN, message, facts)
 
         def drift(_: Mapping[str, Json]) -> str | None:
-            return None if self.ends.is_paused() else f"{self.flow} is not paused any more: it copies again"
+            return None if self.ends.is_cut() else f"the cut of {self.flow} was ended: it may have copied since"
 
         doing = f"pause {self.flow}: what {self.flow.target} has by then is final"
         undo = self.unless_given_up(passing(self.ends.resume))

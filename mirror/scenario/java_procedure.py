@@ -45,6 +45,10 @@ class StoppedReplicator:
         """Tell whether it does not run."""
         return not self.stage.replicators
 
+    def is_cut(self, flow: Flow) -> bool:
+        """Tell whether it does not run: it knows of no other pause."""
+        return self.is_paused(flow)
+
 
 def steps_there(move: Move, stage: ScenarioStage, groups: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps of a failover."""

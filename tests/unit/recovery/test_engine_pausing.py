@@ -90,3 +90,13 @@ def test_a_pause_by_hand_is_named_and_not_ended(pausing: EnginePausing, monkeypa
         assert pausing.resume(FLOW) == (
             f"{said}paused by hand as before: topics that match audit, paused by bob at 1970-01-01T00:00:00Z"
         )
+
+
+def test_a_flow_that_is_paused_by_hand_alone_is_not_cut_any_more(
+    pausing: EnginePausing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = pausing.settings.enabled_flows[0].flow
+    by_hand = Pauses().with_wish(PauseWish("h", None, True, "bob", 0))
+    for pauses, is_cut in ((by_hand, False), (by_hand.with_wish(WISH), True), (Pauses(obscure="later"), True)):
+        monkeypatch.setattr(EnginePausing, "_pauses", lambda *_, found=pauses: (found, {"orders"}))
+        assert (pausing.is_paused(flow), pausing.is_cut(flow)) == (True, is_cut), pauses

@@ -205,6 +205,24 @@ def test_an_unplanned_failover_of_a_source_that_lives_is_refused_before_anything
     assert (world.done, world.record) == ([], {})
 
 
+def test_a_source_that_comes_back_before_applications_are_started_stops_an_unplanned_failover(tmp_path: Path) -> None:
+    world = lost()
+    journal = Journal(tmp_path / "journal.jsonl")
+    under_way = StepsUnderWay(unplanned(world, tmp_path), journal, goes_back=False)
+    under_way.carry_out(through="positions")
+    world.is_up[EAST] = True
+    (looked,) = under_way.carry_out()
+    assert looked.result.verdict is Verdict.FAIL
+    assert "east answers again at east:1, and was gone when this run began" in looked.result.detail
+    assert (WEST in world.at_work, under_way.is_over) == (False, True)
+
+    # Its brokers are stopped: what was done is not done again.
+    world.is_up[EAST] = False
+    again = carry_out(unplanned(world, tmp_path), journal, goes_back=False)
+    assert {each.name for each in again if each.was_proven} >= {"detect", "begin", "cut", "groups"}
+    assert (verdict(again), WEST in world.at_work) == (Verdict.PASS, True)
+
+
 def test_what_nobody_has_looked_at_is_unknown_and_everything_else_is_done(tmp_path: Path) -> None:
     world = lost()
     move = replace(move_of(world, tmp_path, mode="unplanned"), applications=Nobody())
@@ -375,7 +393,7 @@ def test_a_cut_with_open_ends_is_no_pass_and_names_them(tmp_path: Path) -> None:
     assert (verdict(again), world.done.count("pause east->west")) == (Verdict.UNKNOWN, 1)
     world.paused.clear()
     resumed = performed(world, tmp_path / "unplanned", unplanned)
-    assert "east->west is not paused any more" in resumed[-1].result.detail
+    assert "the cut of east->west was ended: it may have copied since" in resumed[-1].result.detail
 
     world = World(open_ends=killed)
     results = performed(world, tmp_path / "planned")
@@ -609,7 +627,7 @@ def test_behind_the_point_of_no_return_a_flow_that_copies_again_is_refused_with_
     world.paused.clear()
     results = performed(world, tmp_path)
     assert results[-1].name == "cut"
-    assert "east->west is not paused any more" in results[-1].result.detail
+    assert "the cut of east->west was ended: it may have copied since" in results[-1].result.detail
     assert world.done.count("start on west") == 1
 
 

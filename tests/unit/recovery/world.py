@@ -344,6 +344,9 @@ class StandInEnds:
         return f"{self.flow} is copied again"
 
     def is_paused(self) -> bool:
+        return self.is_cut()
+
+    def is_cut(self) -> bool:
         self.world.call()
         return self.flow in self.world.paused
 
