@@ -239,7 +239,7 @@ class FlowCommits:
         return True
 
     def _not_parked(self, code: int, message: str) -> None:
-        """Stop the lane whose letter is refused; those behind it, never sent, go to another stream."""
+        """Stop the lane whose dead letter is refused; those behind it, never sent, go to another stream."""
         self._dead_letters.popleft().cannot_park(f"the target answers {codes.name(code)} {message}".rstrip())
         self._dead_letters.clear()
         self._dead_letter_stream = None

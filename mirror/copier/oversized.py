@@ -9,7 +9,7 @@ again.
 
 Invariants:
 
-(a) A letter not accounted for is a lane's first: it is looked for among the last 50 before it is parked.
+(a) A dead letter not accounted for is a lane's first: it is looked for among the last 50 before it is parked.
 (b) A parked record holds its partition until gap and position behind it are recorded together: written on before that,
     a crash would leave a tail that lacks a record of the source. What follows was never appended, so it takes over the
     parked record's sequence.
