@@ -238,7 +238,7 @@ def conclude(
     phases.require_no_failure()
     account, logs, groups = settlement.account, settlement.logs, settlement.groups
     reasons = [
-        f"the account of {account.acked} acknowledged records "
+        f"the account of {account.acked:,} acknowledged records "
         + ("balances" if account.is_balanced else "does not balance"),
         *(reason for flow, comparison in comparisons.items() for reason in verification.reasons(comparison, flow)),
         *(str(finding) for finding in (*logs.findings, *groups.findings) if not finding.is_tolerated),

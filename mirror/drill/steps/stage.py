@@ -244,7 +244,7 @@ class DrillStage(stage.Stage):
     def wait_for_load(self, alias: str, *, rate: float, seconds: float) -> int:
         """Wait until a cluster has acknowledged as much more as ``seconds`` of load bring; return how much that was."""
         before, more = self.acked(alias), int(rate * seconds)
-        what = f"{more} more acknowledged records on {alias}"
+        what = f"{more:,} more acknowledged records on {alias}"
         seen = wait_until(
             lambda: Counted(self.acked(alias) - before, more), what, timeout_seconds=seconds + _LATE_SECONDS
         )
