@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from mirror.model.acl import Acl, QuotaKey
 from mirror.model.checkpoint import CheckpointedCopy, CopyId
@@ -56,9 +56,6 @@ from mirror.model.state_values import (
     placement_record,
     transactional_id_record,
 )
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,9 +375,11 @@ class FlowState:
                 self.loss = Loss(**_known(Loss, content))
                 self.unsettled = set(self.positions) if self.loss.are_tails_unknown else set()
             case ["acl", *names]:
-                _keep(self.acls, Acl.of_key(names), content["origin"] and Acl.of_key(content["origin"]))
+                if content["origin"] is not None:
+                    self.acls[Acl.of_key(names)] = Acl.of_key(content["origin"])
             case ["quota", entity, limit]:
-                _keep(self.quotas, _quota_key(entity, limit), content["value"])
+                if content["value"] is not None:
+                    self.quotas[_quota_key(entity, limit)] = content["value"]
             case _:
                 raise ValueError("this program knows no such kind of record")
 
@@ -557,13 +556,6 @@ class FlowState:
             if following <= position.chunk and chunk.downstream < target_start
         )
         return DeadChunks(position.incarnation, dead) if dead else None
-
-
-def _keep(known: dict[K, V], key: K, value: V | None) -> None:
-    if value is None:
-        known.pop(key, None)
-    else:
-        known[key] = value
 
 
 @cache

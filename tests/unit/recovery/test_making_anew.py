@@ -150,6 +150,18 @@ def test_nothing_is_deleted_to_which_somebody_writes_after_it_was_saved(tmp_path
     assert offsets_saved(directory) == [10, 11, 12]
 
 
+def test_what_was_closed_takes_records_again_also_where_nothing_is_taken_back(tmp_path: Path) -> None:
+    world, directory = stranded_world(), tmp_path / "run"
+    plan = look(world, directory)
+    move = replace(move_home(world, directory), ends=SameOffsets(world, HOME.flow))
+    whole = steps_home(move, SameOffsets(world, THERE.flow), None, plan.anew)
+    directory.mkdir()
+    world.is_written_while_closed = True
+    results = carry_out(whole, Journal(directory / "journal.jsonl"), goes_back=False)
+    assert (results[-1].name, results[-1].result.verdict) == ("make anew", Verdict.FAIL)
+    assert (world.east_topic, world.is_closed) == ("id here", False)
+
+
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_text("")])
 def test_nothing_is_deleted_whose_file_is_not_whole(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
     world, directory = stranded_world(), tmp_path / "run"
