@@ -32,6 +32,10 @@ class BackgroundCalls:
         self._done: queue.SimpleQueue[tuple[Hashable, Callable[[], None], Callable[[], None]]] = queue.SimpleQueue()
         self._is_closed = False
         self._under_way: set[Hashable] = set()
+        # What is to be done, and by how many threads that wait for it; None ends one. One that was started for a call
+        # stays for the next: the start of a thread is waited for, which on a busy machine takes milliseconds.
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._threads = 0
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
@@ -69,7 +73,10 @@ class BackgroundCalls:
             else:
                 self._hand_over(key, partial(then, found), partial(drop, found))
 
-        threading.Thread(target=run, name=f"call {key}", daemon=True).start()
+        self._calls.put(run)
+        if self._threads < len(self._under_way):
+            self._threads += 1
+            threading.Thread(target=self._work, name="beside the copy loop", daemon=True).start()
 
     def take_in(self) -> None:
         """Take in what is done; the loop's thread only."""
@@ -86,9 +93,15 @@ class BackgroundCalls:
     def close(self) -> None:
         """Wait for nothing more: what is still under way ends by itself, and nothing is told of it."""
         self._is_closed = True
+        for _ in range(self._threads):
+            self._calls.put(None)
         self._drop_all()
         self._wake_reader.close()
         self._wake_writer.close()
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
 
     def _drop_all(self) -> None:
         with contextlib.suppress(queue.Empty):

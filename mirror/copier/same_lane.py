@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.lane import Lane
@@ -166,10 +167,10 @@ class SameOffsetsLane(Lane):
         is_busy = self._is_being_filled or self.doubt is not None
         if self.append_point.begins_at >= 0 or is_busy or not self._may_append:
             return False
-        waiting = self.stream.waiting[:1]
+        following = self.stream.next_piece
         if self._looked_until == _NOT_LOOKED:
-            return bool(waiting) or self.fetch_position > self.append_point.end
-        return (bool(waiting) and not self._may_go(waiting[0])) or self._hole_until > self._looked_until
+            return following is not None or self.fetch_position > self.append_point.end
+        return (following is not None and not self._may_go(following)) or self._hole_until > self._looked_until
 
     def asks(self) -> None:
         """Note that it is asked now where the copy ends."""
@@ -252,7 +253,7 @@ class SameOffsetsLane(Lane):
         at = self.append_point.end
         if until <= at:
             return True
-        pieces = [piece for piece in self.stream.waiting if _first(piece) < until]
+        pieces = tuple(takewhile(lambda piece: _first(piece) < until, self.stream.waiting))
         if pieces and _end(pieces[-1]) > until:
             self.look_again(f"{self.work.target} ends within what {self.work.flow} has read")
             return False
@@ -262,12 +263,19 @@ class SameOffsetsLane(Lane):
             self.syncs.acknowledged(at, at, until - at)
         self._advance(max(until, self._upstream), until)
         self.append_point = replace(self.append_point, end=until)
-        sequence = self.acknowledged_sequence
+        self._renumber()
+        return True
+
+    def _renumber(self) -> None:
+        """Number what waits from the last sequence on the target on: fillers took some, or others were passed by."""
+        sequence, following = self.acknowledged_sequence, self.stream.next_piece
+        if isinstance(following, CopiedBatch) and following.sequence == sequence:
+            # So it does already: behind a marker, which takes none. Thousands may wait.
+            return
         for piece in self.stream.waiting:
             assert isinstance(piece, CopiedBatch)
             sequence = piece.renumber(sequence)
         self.sequence = sequence
-        return True
 
     @property
     def hole(self) -> Hole | None:
@@ -294,8 +302,8 @@ class SameOffsetsLane(Lane):
     @property
     def _hole_until(self) -> int:
         """Up to where the source has nothing behind where the copy ends."""
-        waiting = self.stream.waiting[:1]
-        return _first(waiting[0]) if waiting else self.fetch_position
+        following = self.stream.next_piece
+        return _first(following) if following is not None else self.fetch_position
 
     def may_fill(self, hole: Hole) -> bool:
         """Whether a hole is to be filled; one that is longer than somebody wants to have filled stops the partition."""
@@ -335,11 +343,8 @@ class SameOffsetsLane(Lane):
         if append_point.begins_at < 0 and append_point.end > self._downstream:
             # A record that is parked is behind the position before its offset is filled.
             self._advance(max(append_point.end, self._upstream), append_point.end)
-        sequence = self.acknowledged_sequence = append_point.sequence
-        for piece in self.stream.waiting:
-            assert isinstance(piece, CopiedBatch)
-            sequence = piece.renumber(sequence)
-        self.sequence = sequence
+        self.acknowledged_sequence = append_point.sequence
+        self._renumber()
         self._forget_passed()
         self.stream.go_on()
 

@@ -298,6 +298,11 @@ class Stream:
         """All batches that are to be sent; those that were never sent behind those that may have arrived."""
         return tuple(self._queue)
 
+    @property
+    def next_piece(self) -> Piece | None:
+        """The first of :attr:`waiting`; None: nothing waits."""
+        return self._queue[0] if self._queue else None
+
     def drop(self, count: int) -> None:
         """Drop the first batches that wait, none of which was ever sent."""
         self.bytes -= sum(len(self._queue.popleft().content) for _ in range(count))

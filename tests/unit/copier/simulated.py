@@ -9,10 +9,12 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import queue
 import select
 import selectors
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -86,6 +88,27 @@ class _Call:
             self._halted.release()
 
 
+class Queue:
+    """A queue for which who waits for something lets the time go on."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._items = deque[Any]()
+
+    def put(self, item: object) -> None:
+        self._items.append(item)
+
+    def get(self) -> Any:
+        while not self._items:
+            self._world.wait(math.inf, lambda: bool(self._items))
+        return self._items.popleft()
+
+    def get_nowait(self) -> Any:
+        if not self._items:
+            raise queue.Empty
+        return self._items.popleft()
+
+
 class Lock:
     """A lock for which who waits lets the time go on; whoever holds it may take it again."""
 
@@ -141,6 +164,8 @@ class World:
         patch.setattr(selectors, "DefaultSelector", lambda: Selector(self))
         thread = SimpleNamespace(Thread=lambda target, name, daemon: _Call(self, target))
         patch.setattr(background, "threading", thread)
+        queues = SimpleNamespace(SimpleQueue=lambda: Queue(self), Empty=queue.Empty)
+        patch.setattr(background, "queue", queues)
         polls = SimpleNamespace(POLLIN=select.POLLIN, POLLOUT=select.POLLOUT, poll=lambda: Poll(self))
         patch.setattr(connection, "select", polls)
         patch.setattr(links, "threading", SimpleNamespace(Lock=lambda: Lock(self), RLock=lambda: Lock(self)))

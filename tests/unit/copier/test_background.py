@@ -62,3 +62,15 @@ def test_what_nobody_waits_for_any_more_is_given_up() -> None:
     may_answer.set()
     wait_until(lambda: dropped, "the late answer to be dropped", timeout_seconds=10)
     assert (taken, dropped) == ([], [True])
+
+
+def test_one_thread_serves_calls_that_come_one_after_the_other_and_ends_with_the_loop() -> None:
+    """The start of a thread is waited for: on a busy machine that took a sixth of the copy loop's time."""
+    calls, threads = BackgroundCalls(), list[threading.Thread]()
+    for _ in range(3):
+        calls.begin("again", threading.current_thread, threads.append)
+        take_in(calls)
+    assert len(set(threads)) == 1
+    calls.close()
+    threads[0].join(10)
+    assert not threads[0].is_alive()
