@@ -466,7 +466,9 @@ def with_source_gone_still(look: Step, move: Move) -> Step:
 
     def act(known: Known) -> Result:
         if (problem := _answers_again(move)) is None:
-            return look.act(known)
+            found = look.act(known)
+            is_so = found.verdict is Verdict.PASS
+            return replace(found, detail=f"{found.detail}, and no broker of {source} answers") if is_so else found
         advice = (
             f"no application is started on {target} yet. Either stop the brokers of {source}, or cut them off, and go "
             f"on with this run; or take it back (--take-back) and stay on {source}, or fail over as planned from there"
