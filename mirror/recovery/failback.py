@@ -253,7 +253,7 @@ def _mirrored_home(move: Move, forward: FlowEnds, anew: Collection[str]) -> Step
     def act(_: Known) -> Result:
         done = copies_again(move.ends)
         done += await_made_anew(move, forward, anew)
-        detail = move.await_copy(dict(move.ends.ends().ends))
+        detail = move.await_copy(dict(move.ends.ends().ends), is_in_the_way=False)
         return Result(Verdict.PASS, f"{done}; {detail}, as of when this step began")
 
     doing = f"have {flow} copied until {flow.target} has what {flow.source} has by then, while the applications go on"

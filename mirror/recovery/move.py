@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery import run_snapshots
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved, is_word
+from mirror.recovery.copy_wait import Patience, await_copy
 from mirror.recovery.denying import DENY
 from mirror.recovery.flow_ends import Copied, FlowEnds, yet_to_be_copied
 from mirror.recovery.group_moves import MovePlan, unseen_groups_message
@@ -37,7 +39,6 @@ from mirror.recovery.step_facts import (
 )
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, passing, when_passed
 from mirror.recovery.unsure_groups import read_on, unsure
-from mirror.waiting import Counted, WaitTimeout, wait_until
 
 FENCE, DRAIN, CUT, GROUPS = "fence", "drain", "cut", "groups"
 POSITIONS, LAST_LOOK = "positions", "last look"
@@ -57,7 +58,8 @@ class Times:
     slow
         for so long, at most, a log must not grow whose writers send at long intervals.
     drain
-        how long the copy may take to reach the ends of its source.
+        how long the copy may take to reach the ends of its source while applications wait for that; while they go on it
+        may take as long as it comes further within this time.
     engine
         how long it may have no engine meanwhile: one may just be starting, or take over.
     seen
@@ -311,49 +313,18 @@ class Move:
         doing = f"wait until {self.flow.target} has everything that {self.flow.source} has"
         return Step(DRAIN, doing, act, drift=drift, moments=when_passed(Event.DRAINED))
 
-    def await_copy(self, fixed: Mapping[TopicPartition, int]) -> str:
+    def await_copy(self, fixed: Mapping[TopicPartition, int], *, is_in_the_way: bool = True) -> str:
         """Wait until the copy has reached these ends; return what was done, for people.
+
+        Where nobody waits for that (not ``is_in_the_way``) it may take as long as the copy comes further.
 
         Raises
         ------
         WaitTimeout
             if it does not in time, or cannot: the message names partitions.
         """
-        left, stopped = list[str](), list[str]()
-        if self.ends.is_paused():
-            raise WaitTimeout(f"{self.flow} is paused, so it copies nothing: mirror resume")
-        ran_at = self.monotonic()
-        is_alone = False
-        most = 0
-
-        def look() -> Counted:
-            nonlocal ran_at, is_alone, most
-            copied, now = self.ends.copied(), self.monotonic()
-            lacking = yet_to_be_copied(self.ends, fixed, copied)
-            left[:] = stretches_named(lacking)
-            stopped[:] = [f"{each}: {why}" for each, why in copied.stops.items() if each in fixed]
-            ran_at = now if not left or self.ends.is_running() else ran_at
-            is_alone = now - ran_at > self.times.engine
-            count = sum(end - start for start, end in lacking.values())
-            most = max(most, count)
-            return Counted(most - count, most)
-
-        try:
-            wait_until(
-                look,
-                f"{self.flow.target} to have the records of {self.flow.source}",
-                timeout_seconds=self.times.drain,
-                until=lambda _: not left or bool(stopped) or is_alone,
-            )
-        except WaitTimeout:
-            message = f"after {self.times.drain:g} s {self.flow.target} lacks records: {named(left)}"
-            raise WaitTimeout(message) from None
-        if left and is_alone:
-            message = f"for {self.times.engine:g} s no engine has copied {self.flow}: mirror run FILE"
-            raise WaitTimeout(f"{message}; {self.flow.target} lacks records: {named(left)}")
-        if left:
-            raise WaitTimeout(f"{self.flow.target} lacks records, and their copy has stopped: {named(stopped)}")
-        return f"{self.flow.target} has all records of {counted(len(fixed), 'partition')}"
+        patience = Patience(self.times.drain if is_in_the_way else math.inf, self.times.drain, self.times.engine)
+        return await_copy(self.ends, fixed, patience, self.monotonic)
 
     def behind(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> list[str]:
         """Return, for people, what of the source's logs up to these ends is not copied."""
