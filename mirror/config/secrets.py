@@ -132,7 +132,8 @@ _PROGRAMS = {f"-{letter}": re.compile(rf"(?:.*/)?{program}") for letter, program
 
 
 def is_secret(key: str) -> bool:
-    """Tell whether the value of a key of a file or client is a secret, or may hold one."""
+    """Tell whether the value of a key of a file or client is a secret, or may hold one, in whatever case it is."""
+    key = key.lower()
     for each in _OPEN:
         key = key.replace(each, "")
     return any(word in key for word in _WORDS)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mirror.config.secrets import command_without_secrets, without_secrets
+from mirror.config.secrets import HIDDEN, command_without_secrets, shown, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -206,3 +206,8 @@ def test_a_secret_among_arguments_is_hidden(argv: tuple[str, ...]) -> None:
 
 def test_ports_among_arguments_are_shown() -> None:
     assert command_without_secrets(("nc", "-p", "9092", "there")) == "nc -p 9092 there"
+
+
+@pytest.mark.parametrize("key", ["metric.reporters.datadog.apiKey", "east.consumer.audit.accessToken", "DB_PASSWORD"])
+def test_the_case_of_a_key_hides_no_secret_s_name(key: str) -> None:
+    assert shown(key, "s3cret") == HIDDEN
