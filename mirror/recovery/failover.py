@@ -168,10 +168,9 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | N
     if mode is Mode.UNPLANNED:
         looked = with_source_gone_still(move.last_look(), move)
         return (detect(move), move.begin(), move.stop(), *denied, *moved, looked, move.start(), *arrival)
-    started = (move.last_look(), move.start(), *arrival)
     # What the source has acknowledged until its applications were stopped is lacking too.
     first, final = _state_loss(move, "loss", ""), _state_loss(move, "final loss", ", now that the flow is cut")
-    return (first, move.begin(), move.stop(), *denied, *moved, final, *started)
+    return (first, move.begin(), move.stop(), *denied, *moved, final, move.last_look(), move.start(), *arrival)
 
 
 def begun_alone(move: Move, back: FlowEnds | None) -> Step:

@@ -366,7 +366,8 @@ def yet_to_be_copied(
 
 def troubles_of(state: FlowState) -> tuple[str, ...]:
     """Return what was wrong when an engine last reported, in words for people."""
-    # A pause that is in force is named by itself; of one that is over nobody has seen where logs ended.
+    # A pause by hand that is in force is named by itself; of one that is over, and behind a cut, nobody has seen where
+    # logs ended.
     by_hand = state.pauses.without_cut()
     report = state.run.left_behind() if state.run is not None and not by_hand.pauses_any else state.run
     return report.troubles if report is not None else ()

@@ -12,6 +12,7 @@ import pytest
 from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
 from mirror.control.closed_copies import Opened
+from mirror.control.gaps import iso_time
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster_model import Topic
 from mirror.model.failover import in_the_way
@@ -19,10 +20,12 @@ from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses, PauseWish
 from mirror.model.position import Position
 from mirror.model.state_values import ClosedCopy, RunReport
 from mirror.recovery import cluster_ends
 from mirror.recovery.cluster_ends import ClusterEnds
+from mirror.recovery.failover import loss_of
 from mirror.recovery.flow_ends import Cut
 from mirror.recovery.move import failover_entry_message
 from mirror.recovery.state_followers import StateFollowers
@@ -36,6 +39,21 @@ east.bootstrap.servers = east:1
 west.bootstrap.servers = west:1
 east->west.enabled = true
 """
+HOUR = 3_600_000
+CLEAN, CUT, NOW = 10 * HOUR, 12 * HOUR, 14 * HOUR
+
+
+def ends_on_record(tmp_path: Path, state: FlowState, text: str = FILE, pausing: object = None) -> ClusterEnds:
+    """Return the ends of the flow there of which ``state`` is on record."""
+
+    class Known(StateFollowers):
+        def state(self, clusters: Mapping[str, ClusterSettings], flow: Flow) -> FlowState:
+            return state
+
+    file = tmp_path / "mm2.properties"
+    file.write_text(text)
+    settings = load(file)
+    return ClusterEnds(settings, settings.enabled_flows[0], pausing, None, followed=Known())  # type: ignore[arg-type]
 
 
 class Died(StateFollowers):
@@ -95,15 +113,7 @@ def test_of_a_topic_that_may_not_be_seen_it_is_not_known_that_nothing_is_left(
     """Describe was taken away with its deselection: verify said that nothing was left behind."""
     state = FlowState()
     state.positions[TopicPartition("internal", 0)] = Position(5, 5, 0, True, 0, "here", "there")
-    file = tmp_path / "mm2.properties"
-    file.write_text(f"{FILE}topics = orders\n")
-    settings = load(file)
-
-    class Known(StateFollowers):
-        def state(self, clusters: Mapping[str, ClusterSettings], flow: Flow) -> FlowState:
-            return state
-
-    ends = ClusterEnds(settings, settings.enabled_flows[0], None, None, followed=Known())  # type: ignore[arg-type]
+    ends = ends_on_record(tmp_path, state, f"{FILE}topics = orders\n")
 
     class Source:
         def __enter__(self) -> Source:
@@ -132,17 +142,10 @@ def test_a_run_of_a_later_version_on_record_keeps_another_from_beginning(tmp_pat
     content = {**ENTRY.content(), "v": 2, "fences": ["/runs/2/denied.json"]}
     state.apply(json.dumps(["failover", "theirs"]).encode(), json.dumps(content).encode())
 
-    class Known(StateFollowers):
-        def state(self, clusters: Mapping[str, ClusterSettings], flow: Flow) -> FlowState:
-            return state
-
-    path = tmp_path / "mm2.properties"
-    path.write_text(FILE)
-    found = load(path)
-    ends = ClusterEnds(found, found.enabled_flows[0], None, None, followed=Known())  # type: ignore[arg-type]
+    ends = ends_on_record(tmp_path, state)
     other = in_the_way(ends.copied().failovers, "ours", returning=returning)
     assert other is not None
-    message = failover_entry_message(other, found.enabled_flows[0].flow)
+    message = failover_entry_message(other, ends.flow)
     assert other.fences == ("/runs/2/denied.json",), "they are those of whom it is given up for"
     assert "the run theirs of east->west is on record in a way that this version does not understand" in message
     assert in_the_way(ends.copied().failovers, "ours", returning=returning, given_up="theirs") is None
@@ -154,10 +157,6 @@ def test_copies_that_an_engine_has_left_closed_are_opened_behind_a_cut_and_forgo
 ) -> None:
     state, closed, done = FlowState(), ClosedCopy("orders", "id"), list[object]()
 
-    class Known(StateFollowers):
-        def state(self, clusters: Mapping[str, ClusterSettings], flow: Flow) -> FlowState:
-            return state
-
     class Pausing:
         def pause(self, _: Flow) -> Cut:
             done.append("cut")
@@ -167,10 +166,7 @@ def test_copies_that_an_engine_has_left_closed_are_opened_behind_a_cut_and_forgo
         done.append("opened")
         return Opened([closed.no_record()], {"bills": "bills on west takes no records"})
 
-    file = tmp_path / "mm2.properties"
-    file.write_text(FILE)
-    settings = load(file)
-    ends = ClusterEnds(settings, settings.enabled_flows[0], Pausing(), None, followed=Known())  # type: ignore[arg-type]
+    ends = ends_on_record(tmp_path, state, pausing=Pausing())
     monkeypatch.setattr(cluster_ends.Cluster, "connect", lambda _: nullcontext())
     monkeypatch.setattr(cluster_ends, "open_again", opened)
     monkeypatch.setattr(ClusterEnds, "_record", lambda _, *records: done.extend(records))
@@ -183,3 +179,21 @@ def test_copies_that_an_engine_has_left_closed_are_opened_behind_a_cut_and_forgo
     assert done == ["cut", "cut", "opened"], "what closes it may be on its way"
     assert ends.open_closed(forgets=True) == "bills on west takes no records"
     assert done[3:] == ["opened", closed.no_record()]
+
+
+@pytest.mark.parametrize("untroubled", [CLEAN, None])
+def test_behind_the_cut_an_engine_s_report_says_nothing_of_where_logs_end(
+    tmp_path: Path, untroubled: int | None
+) -> None:
+    """Since two hours before the cut a leader was missing; cut two hours ago; the engine lives, and reports PAUSED.
+
+    What is paused, and final, is not among its reasons (flow_messages.reasons), and of it nobody looks where its logs
+    end: the loss was said to have begun a minute before its last report, of just now.
+    """
+    cut = PauseWish("cut", None, True, "mirror failover", CUT, is_cut=True)
+    state = FlowState(wishes=Pauses((), None, cut), run=RunReport("PAUSED", (), NOW, untroubled_at_ms=untroubled))
+    state.positions[TopicPartition("orders", 0)] = Position(5, 5, 0, True)
+    ends = ends_on_record(tmp_path, state)
+    copied = ends.copied()
+    told = str(loss_of(ends, copied, ask_source=False))
+    assert f"a minute at most before {iso_time(NOW)}, the engine's last report" not in told
