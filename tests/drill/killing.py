@@ -26,7 +26,7 @@ def command(*arguments: str) -> subprocess.Popen[str]:
 
 def kernel_of(runner: subprocess.Popen[str]) -> psutil.Process | None:
     children = psutil.Process(runner.pid).children()
-    return next((each for each in children if "ipykernel_launcher" in " ".join(each.cmdline())), None)
+    return next((each for each in children if "mirror.drill.kernel_process" in each.cmdline()), None)
 
 
 def kill(what: str, runner: subprocess.Popen[str], run: RunDirectory) -> None:
