@@ -386,7 +386,7 @@ def _lift_fence(settings: MirrorSettings, cluster: str, path: Path, *, dry_run: 
     if as_json:
         print_json(found.as_json())
     else:
-        for message in (*found.left, *found.problems):
+        for message in (*found.left, *found.notes, *found.problems):
             out.print(f"  {message}", markup=False)
         out.print(f"verdict {found.verdict}", highlight=False)
     if found.verdict is not Verdict.PASS:

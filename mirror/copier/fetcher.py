@@ -68,14 +68,16 @@ class Fetcher:
         self._unsettled[lane.work.source] = None
 
     def check(self, now: float) -> None:
-        """See that an answer that is due comes in.
+        """See that an answer that is due comes in, and that no silence is kept for hours.
 
         Raises
         ------
         ConnectionFailed
-            if nothing has come for too long.
+            if nothing has come for too long, or the broker has asked for silence for long.
         """
-        if self.asked_at is not None and now - max(self.asked_at, self.connection.heard_at) > ANSWER_SECONDS:
+        if self.asked_at is None:
+            self.connection.check_silence(now)
+        elif now - max(self.asked_at, self.connection.heard_at) > ANSWER_SECONDS:
             raise ConnectionFailed(f"{self.connection.name}: no answer for {ANSWER_SECONDS:.0f} s")
 
     def is_stuck(self, now: float) -> bool:
@@ -132,7 +134,6 @@ class Fetcher:
         self.asked_at = None
         head = wire.fetch_head(frame)
         connection.throttle(head.throttle_ms)
-        self.cluster.fetch_throttled_ms += head.throttle_ms
         if head.throttle_ms:
             self._sizes.throttled(self._sizes.total(self._limits.total_bytes))
         else:

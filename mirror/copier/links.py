@@ -22,6 +22,7 @@ from mirror.kafka.channel import EARLIEST, LATEST, Channel, broker_setting
 from mirror.kafka.connection import Connection
 from mirror.kafka.metadata import Metadata
 from mirror.kafka.problems import ConnectionFailed
+from mirror.kafka.throttling import Throttling
 from mirror.kafka.versions import Versions
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -99,8 +100,6 @@ class ClusterLinks:
     def __init__(self, alias: str, client: Mapping[str, str]) -> None:
         """Connect when first needed, not before."""
         self.alias = alias
-        #: For how long this cluster's quotas have asked for silence, so far.
-        self.fetch_throttled_ms = self.produce_throttled_ms = 0
         self._client = client
         self._channel: Channel | None = None
         self._is_closed = False
@@ -113,6 +112,8 @@ class ClusterLinks:
         self._attempts = _Attempts()
         self._broker_attempts: dict[int, _Attempts] = {}
         self._idle: dict[tuple[int, str], Connection] = {}
+        # What the connections of each role have been told of quotas, one after the other.
+        self._throttlings: dict[tuple[int, str], Throttling] = {}
         self._largest_requests: dict[int, int] = {}
         #: The largest joined batch that a topic may take, where one was refused.
         self.largest_batches: dict[str, float] = {}
@@ -223,11 +224,14 @@ class ClusterLinks:
             return connection
 
         try:
-            return self._broker_attempts.setdefault(node, _Attempts()).attempt(connect)
+            connection = self._broker_attempts.setdefault(node, _Attempts()).attempt(connect)
         except ConnectionFailed:
             # Of what the others lead all is known still.
             self._metadata.forget_led_by(node)
             raise
+        connection.throttling = self._throttlings.setdefault((node, role), connection.throttling)
+        connection.throttling.begin_anew(time.monotonic())
+        return connection
 
     def take_idle(self, node: int, role: str) -> Connection | None:
         """Return a connection that was given back, if there is one; it is the asker's then.
@@ -249,6 +253,11 @@ class ClusterLinks:
         if superfluous is not None:
             superfluous.close()
         self._idle[node, role] = connection
+
+    def silences(self, now: float, purpose: str) -> Mapping[tuple[int, str], float]:
+        """Return for how many seconds so far quotas have held back each role of a purpose (fetch, produce)."""
+        known = tuple(self._throttlings.items())
+        return {place: each.silent_seconds(now) for place, each in known if place[1].startswith(purpose)}
 
     def largest_request(self, node: int) -> int:
         """Return how large a request a broker takes, as it told who connected; it hangs up on a larger one."""

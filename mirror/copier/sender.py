@@ -100,15 +100,17 @@ class Sender:
         Raises
         ------
         ConnectionFailed
-            if the broker hung up, or left a request unanswered for too long.
+            if the broker hung up, or left a request unanswered for too long, or has asked for silence for long.
         """
         line = self.connection
         if self._requests and now > max(self._requests[0][0], line.heard_at, line.quiet_until) + ANSWER_SECONDS:
             raise ConnectionFailed(f"{self.connection.name}: no answer for {ANSWER_SECONDS:.0f} s")
+        if not self._requests:
+            line.check_silence(now)
         while (
             now >= self.connection.quiet_until
             and not self.connection.has_unsent
-            and len(self._requests) < (1 if self.connection.is_throttled else REQUESTS_IN_FLIGHT)
+            and len(self._requests) < (1 if line.throttling.is_throttled else REQUESTS_IN_FLIGHT)
             and self._may_write()
             and (request := self._compose(now))
         ):
@@ -141,9 +143,7 @@ class Sender:
             return None
         sent_at, streams = self._requests.popleft()
         self.connection.round_trip = min(self.connection.round_trip, time.monotonic() - sent_at)
-        throttle_ms = wire.produce_throttle_ms(frame)
-        self.connection.throttle(throttle_ms)
-        self.cluster.produce_throttled_ms += throttle_ms
+        self.connection.throttle(wire.produce_throttle_ms(frame))
         stale = [
             streams[answer.partition]
             for answer in wire.parse_produce(frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mirror.copier import links
@@ -49,7 +50,7 @@ def _copy(work: TaskWork, epoch_channel: EpochChannelListener | None) -> TaskRes
             ("target", flow.flow.target, flow.target_client),
         )
     }
-    already = {flow.flow: _throttled(flow.flow, clusters) for flow in work.flows}
+    silences = _silences(work, clusters)
     before = epoch_channel.require if epoch_channel is not None else always
     shares = [
         Share(flow, [one for one in work.partitions if one.flow == flow.flow], clusters, before) for flow in work.flows
@@ -76,17 +77,27 @@ def _copy(work: TaskWork, epoch_channel: EpochChannelListener | None) -> TaskRes
     return TaskResult(
         tuple(results),
         {
-            flow: Throttled(now.source_ms - before.source_ms, now.target_ms - before.target_ms)
-            for flow, before in already.items()
-            for now in [_throttled(flow, clusters)]
+            flow: Throttled(*(_longest_ms(now, silences[flow][side]) for side, now in sides.items()))
+            for flow, sides in _silences(work, clusters).items()
         },
         slots,
     )
 
 
-def _throttled(flow: Flow, clusters: dict[tuple[Flow, str], ClusterLinks]) -> Throttled:
-    """Return for how long this process was throttled by a flow's clusters in all its life."""
-    return Throttled(clusters[flow, "source"].fetch_throttled_ms, clusters[flow, "target"].produce_throttled_ms)
+def _silences(
+    work: TaskWork, clusters: Mapping[tuple[Flow, str], ClusterLinks]
+) -> Mapping[Flow, Mapping[str, Mapping[tuple[int, str], float]]]:
+    """Return for how many seconds so far quotas of a flow's clusters have held back each connection, by side."""
+    now = time.monotonic()
+    purposes = {"source": "fetch", "target": "produce"}
+    return {
+        flow.flow: {side: clusters[flow.flow, side].silences(now, purpose) for side, purpose in purposes.items()}
+        for flow in work.flows
+    }
+
+
+def _longest_ms(now: Mapping[tuple[int, str], float], before: Mapping[tuple[int, str], float]) -> int:
+    return round(1000 * max((seconds - before.get(place, 0.0) for place, seconds in now.items()), default=0.0))
 
 
 def _leave(slot: Slot, transactions: Transactions | None) -> SlotEnd:

@@ -117,7 +117,8 @@ def throttle_reasons(flow: Flow, results: Iterable[TaskResult], seconds: float) 
         (flow.target, max((each.target_ms for each in throttled), default=0)),
     )
     return tuple(
-        f"throttled by {alias} for {ms} ms of the last {seconds:.1f} s: a quota of that cluster holds the copy back"
+        f"throttled by {alias} for {ms / 1000:.2f} s of the last {seconds:.1f} s: a quota of that cluster holds the "
+        "copy back"
         for alias, ms in longest
         if ms
     )

@@ -26,6 +26,7 @@ from mirror.kafka.connecting import in_words
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.problems import ConnectionFailed
+from mirror.kafka.throttling import Throttling
 from mirror.kafka.versions import Versions, misfit
 
 _HOT_SILENCE_SECONDS = 30.0
@@ -77,8 +78,9 @@ class Connection:
         self.sizes = FetchSizes()
         #: The shortest time an answer has taken to begin, in seconds; about a round trip.
         self.round_trip = math.inf
-        #: Until when the broker's quotas ask for silence, and whether its last answer did; monotonic seconds.
-        self.quiet_until, self.is_throttled = 0.0, False
+        #: What the broker's quotas ask for, and until when they ask for silence on this connection, monotonic seconds.
+        self.throttling = Throttling()
+        self.quiet_until = 0.0
         #: When something was last written, and arrived, and when the answer last returned began to; monotonic seconds.
         self.wrote_at = self.heard_at = self.answer_began_at = 0.0
         self._length = memoryview(bytearray(4))
@@ -226,9 +228,22 @@ class Connection:
 
     def throttle(self, throttle_ms: int) -> None:
         """Take in for how long an answer asks for silence."""
-        self.is_throttled = throttle_ms > 0
-        if self.is_throttled:
-            self.quiet_until = time.monotonic() + throttle_ms / 1000
+        now = time.monotonic()
+        self.throttling.answered(now, throttle_ms)
+        if throttle_ms:
+            self.quiet_until = now + throttle_ms / 1000
+
+    def check_silence(self, now: float) -> None:
+        """See that no silence is kept for hours.
+
+        Raises
+        ------
+        ConnectionFailed
+            if it was asked for so long ago that another connection should be tried.
+        """
+        if now < self.quiet_until and self.throttling.is_to_be_tried_anew(now):
+            left = f"{self.quiet_until - now:,.0f} s"
+            raise ConnectionFailed(f"{self.name}: throttled for {left} more; tried again over a new connection")
 
     def discard_unsent(self) -> None:
         """Have the kernel drop what it has not sent yet when the socket is closed, also when this process is killed.

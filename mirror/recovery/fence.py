@@ -182,6 +182,18 @@ class Lifted:
         """Whether nothing of the fence is left."""
         return Verdict.FAIL if self.problems else Verdict.PASS
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What lifting it does not end."""
+        if not self.record.quotas:
+            return ()
+        held_back = (
+            f"producers that {self.record.cluster} has held back stay so over the connections that they have, for as "
+            "long as it has announced (KIP-219), which may be hours: restart applications that do not write by now; "
+            "mirror run connects anew within a minute and a half"
+        )
+        return (held_back,)
+
     def as_json(self) -> dict[str, Any]:
         """Return the form that ``mirror fence --lift --json`` prints."""
         return {
@@ -190,6 +202,7 @@ class Lifted:
             "put_back": list(self.put_back),
             "left": list(self.left),
             "problems": list(self.problems),
+            "notes": list(self.notes),
         }
 
 

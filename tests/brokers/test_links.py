@@ -17,7 +17,7 @@ import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
 
 from mirror.copier import links
-from mirror.kafka import log, wire
+from mirror.kafka import log, throttling, wire
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
@@ -347,6 +347,34 @@ def test_a_quota_is_kept_to_and_told(alias: str, quota: str, east_west: clusters
     copying.until_caught_up()
     assert [ms > 0 for ms in told()] == [alias == "east", alias == "west"]
     assert_copied(copying)
+
+
+def test_a_copy_goes_on_soon_after_a_quota_that_has_asked_for_hours_of_silence_is_lifted(
+    east_west: clusters.Lab, new_copying: NewCopying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker reads nothing more from the connection for as long as it has announced, whatever the quota is since."""
+    monkeypatch.setattr(throttling, "_LONGEST_SILENCE_SECONDS", 3.0)
+    copying = new_copying()
+    (source,) = copying.pairs
+    servers = east_west.clusters["west"].bootstrap_servers
+
+    def throttled() -> int:
+        write(east_west, [source], 300, 1000)
+        copying.epoch(2.0)
+        return copying.throttled[-1].target_ms
+
+    set_quota(servers, "producer_byte_rate", 1.0)
+    try:
+        wait_until(throttled, "throttling", timeout_seconds=30)
+        write(east_west, [source], 300, 1000)
+        copying.epoch(2.0)
+        assert copying.throttled[-1].target_ms > 1_000, "also while no answer comes in"
+    finally:
+        set_quota(servers, "producer_byte_rate", None)
+    copying.until_caught_up()
+    assert_copied(copying)
+    copying.epoch(1.0)
+    assert copying.throttled[-1].target_ms == 0
 
 
 def test_what_is_written_down_does_not_wait_for_a_quota_that_its_last_record_has_broken(

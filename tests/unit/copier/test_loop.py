@@ -440,9 +440,7 @@ def test_for_how_long_quotas_have_asked_for_silence_is_handed_over(copying: Copy
     assert copying.last is not None
     (throttled,) = copying.last.throttled.values()
     assert throttled.source_ms > 0
-    assert throttled.source_ms % 30 == 0
     assert throttled.target_ms > 0
-    assert throttled.target_ms % 20 == 0
     copying.east.throttle_ms = copying.west.throttle_ms = 0
     copying.source().write(b"2")
     copying.epoch()

@@ -22,6 +22,7 @@ from mirror.kafka.batch import HEADER, Header, Producer
 from mirror.kafka.connection import Connection
 from mirror.kafka.joining import joined
 from mirror.kafka.problems import ConnectionFailed
+from mirror.kafka.throttling import Throttling
 from mirror.model.partition import TopicPartition
 from tests.unit.copier.builders import record
 
@@ -63,7 +64,7 @@ class Wire:
     def __init__(self) -> None:
         self.round_trip = math.inf
         self.heard_at = self.wrote_at = self.quiet_until = 0.0
-        self.is_throttled = False
+        self.throttling = Throttling()
         self.throttle_ms = 0
         self.requests: deque[dict[TopicPartition, bytes]] = deque()
         self.answers: deque[memoryview] = deque()
@@ -115,6 +116,9 @@ class Wire:
 
     def throttle(self, throttle_ms: int) -> None:
         Connection.throttle(cast(Connection, self), throttle_ms)
+
+    def check_silence(self, now: float) -> None:
+        Connection.check_silence(cast(Connection, self), now)
 
     def receive(self) -> memoryview | None:
         return self.answers.popleft() if self.answers else None
@@ -521,7 +525,7 @@ def test_a_target_that_throttles_is_left_alone_for_so_long() -> None:
     line.throttle_ms = 60_000
     line.handle(accepting(broker))
     sender.receive()
-    assert sender.cluster.produce_throttled_ms == 60_000
+    assert line.throttling.is_throttled
     sender.send(time.monotonic() + 50)
     assert not line.requests
     sender.send(time.monotonic() + 61)
@@ -529,7 +533,20 @@ def test_a_target_that_throttles_is_left_alone_for_so_long() -> None:
     line.throttle_ms = 0
     line.handle(accepting(broker))
     sender.receive()
-    assert not sender.connection.is_throttled
+    assert not line.throttling.is_throttled
+
+
+def test_a_target_that_asks_for_hours_of_silence_is_tried_again_over_another_connection_after_a_minute() -> None:
+    broker, writer = Broker(), Writer()
+    writer.put(3)
+    sender, line = connected(writer)
+    sender.send(rested())
+    line.throttle_ms = 3 * 3_600_000
+    line.handle(accepting(broker))
+    sender.receive()
+    sender.send(time.monotonic() + 59)
+    with pytest.raises(ConnectionFailed, match=r"throttled for 10,7\d\d s more; tried again"):
+        sender.send(time.monotonic() + 61)
 
 
 class Joining:

@@ -205,7 +205,7 @@ def test_throttling_is_told_by_cluster_and_only_as_long_as_it_lasts() -> None:
     results = [TaskResult((), {flow: Throttled(0, ms)}) for ms in (120, 340)]
     runtime.throttles = flow_messages.throttle_reasons(flow, results, 5.0)
     assert flow_messages.reasons(runtime) == (
-        "throttled by west for 340 ms of the last 5.0 s: a quota of that cluster holds the copy back",
+        "throttled by west for 0.34 s of the last 5.0 s: a quota of that cluster holds the copy back",
     )
     runtime.throttles = flow_messages.throttle_reasons(flow, [TaskResult((), {flow: Throttled(0, 0)})], 5.0)
     assert flow_messages.reasons(runtime) == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery import fence
 from mirror.recovery.fence import (
     Fenced,
+    Lifted,
     _partitions,
     _quotas_to_put_back,
     _warnings,
@@ -183,3 +185,9 @@ def test_a_file_that_is_no_record_is_refused(tmp_path: Path, content: str) -> No
         FenceRecord.load(path)
     with pytest.raises(ConfigError, match=r"nowhere\.json"):
         FenceRecord.load(tmp_path / "nowhere.json")
+
+
+def test_who_lifts_a_fence_by_quotas_is_told_of_connections_that_stay_held_back() -> None:
+    (note,) = Lifted(RECORD).notes
+    assert "restart applications that do not write by now" in note
+    assert Lifted(replace(RECORD, quotas={})).notes == ()

@@ -1,0 +1,25 @@
+"""For how long quotas hold back what is sent to a broker, and when another connection is tried."""
+
+from __future__ import annotations
+
+from mirror.kafka.throttling import Throttling
+
+
+def test_silence_is_counted_as_it_passes_and_not_as_it_is_announced() -> None:
+    throttling = Throttling()
+    throttling.answered(100.0, 11_949_833)
+    assert throttling.is_throttled
+    assert throttling.silent_seconds(130.0) == 30.0
+    throttling.answered(140.0, 0)
+    assert not throttling.is_throttled
+    assert throttling.silent_seconds(200.0) == 40.0
+
+
+def test_a_minute_of_silence_is_kept_and_then_another_connection_is_tried() -> None:
+    throttling = Throttling()
+    throttling.answered(100.0, 70_000)
+    assert [throttling.is_to_be_tried_anew(at) for at in (159.0, 160.0, 169.0, 170.0)] == [False, True, True, False]
+    throttling.begin_anew(165.0)
+    assert not throttling.is_to_be_tried_anew(166.0)
+    assert throttling.silent_seconds(169.0) == 65.0
+    assert throttling.is_throttled, "one request at a time until an answer says otherwise"
