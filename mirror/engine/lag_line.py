@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import TickReport, now_ms, run_tick
@@ -30,7 +30,8 @@ class LagLine:
         self._log = log
         self._source = source
         self._clock = clock
-        self._before: tuple[float, dict[TopicPartition, int]] | None = None
+        # When it was looked last, how far the copies had come by then, and what there was to copy.
+        self._before: tuple[float, dict[TopicPartition, int], Mapping[TopicPartition, int]] | None = None
 
     def tick(self) -> TickReport:
         """Write the line, once the first epoch of this engine has reported; none while a failover has cut the flow."""
@@ -41,6 +42,7 @@ class LagLine:
         with self._runtime.lock:
             is_starting, partitions = self._runtime.is_starting, self._runtime.partitions
             stopped = sorted(self._runtime.stopped.keys() & {source for source, *_ in partitions})
+            idle = {source for source, *_ in partitions if self._runtime.is_idle(source)}
             is_cut = self._runtime.pauses.is_cut
         if is_starting:
             return 0, ()
@@ -63,15 +65,37 @@ class LagLine:
         # Of what has stopped because its copy is lost the position says that all is copied.
         stays = f"; {len(stopped):,} stopped, first {stopped[0]}" if stopped else ""
         since = ""
+        standstill: tuple[str, ...] = ()
         if self._before is not None:
-            then, before = self._before
+            then, before, lagged = self._before
             more = sum(max(0, end - before[source]) for source, end in reached.items() if source in before)
             since = f"; {more:,} copied in {at - then:.0f} s"
-        self._before = at, reached
+            if not more and (waiting := self._waiting(lagged, reached.keys() - idle - set(stopped), reached)):
+                standstill = (self._standstill(waiting, at - then),)
+        self._before = at, reached, lags
         behind = sum(lag > 0 for lag in lags.values())
         log.info(
             "lag: %s in %s of %s%s%s%s%s",
             *(counted(sum(lags.values()), "record"), f"{behind:,}", counted(len(partitions), "partition")),
             *(where, unknown, stays, since),
         )
-        return 1, ()
+        return 1, standstill
+
+    def _waiting(
+        self,
+        lagged: Mapping[TopicPartition, int],
+        copied: Collection[TopicPartition],
+        reached: dict[TopicPartition, int],
+    ) -> dict[TopicPartition, int]:
+        """Return how many records of what had some to copy a look ago can be read now, and are not copied."""
+        candidates = [each for each in copied if lagged.get(each)]
+        ends = self._source.offsets(candidates, "stable" if self._runtime.settings.reads_committed else "latest")
+        return {each: end - reached[each] for each, end in ends.items() if end > reached[each]}
+
+    @staticmethod
+    def _standstill(waiting: Mapping[TopicPartition, int], seconds: float) -> str:
+        worst = max(waiting, key=lambda each: (waiting[each], each))
+        return (
+            f"nothing was copied in the last {seconds:.0f} s, and {counted(sum(waiting.values()), 'record')} of "
+            f"{counted(len(waiting), 'partition')} wait, most in {worst} ({waiting[worst]:,})"
+        )

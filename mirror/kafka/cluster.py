@@ -258,15 +258,16 @@ class Cluster(GroupRequests):
     # --- offsets -------------------------------------------------------------------------------------------------
 
     def offsets(
-        self, partitions: Collection[TopicPartition], at: Literal["earliest", "latest", "written"]
+        self, partitions: Collection[TopicPartition], at: Literal["earliest", "latest", "stable", "written"]
     ) -> Found[TopicPartition, int]:
         """Return the start offset, or the end offset (the high watermark: open transactions are counted), of each.
 
+        ``stable`` is the end for readers of committed records: before the first transaction that is open still.
         ``written`` is the end of all that its leader has written: what readers do not see yet, since a replica in sync
         lacks it, was acknowledged to producers with acks=1.
         """
         wanted = EARLIEST if at == "earliest" else LATEST
-        view = View.WRITTEN if at == "written" else View.VISIBLE
+        view = {"stable": View.STABLE, "written": View.WRITTEN}.get(at, View.VISIBLE)
 
         def ask(asked: Sequence[TopicPartition]) -> dict[TopicPartition, Answer]:
             answers, by_leader = self._leaders(asked)

@@ -28,8 +28,11 @@ class Ends:
     def __init__(self) -> None:
         self.known = {ORDERS[0]: 1_000, ORDERS[1]: 5_000}
 
-    def offsets(self, partitions: list[TopicPartition], _: str) -> Found[TopicPartition, int]:
-        found = {each: end for each, end in self.known.items() if each in partitions}
+        self.stable: dict[TopicPartition, int] = {}
+
+    def offsets(self, partitions: list[TopicPartition], at: str) -> Found[TopicPartition, int]:
+        ends = self.known | (self.stable if at == "stable" else {})
+        found = {each: end for each, end in ends.items() if each in partitions}
         return Found(found, {each: "no leader" for each in partitions if each not in found})
 
 
@@ -98,3 +101,28 @@ def test_of_a_flow_that_a_failover_has_cut_no_lag_is_told(caplog: pytest.LogCapt
     (told,) = caplog.messages
     assert told.startswith("lag: 4,020 records")
     assert "copied in" not in told
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_flow_of_which_nothing_is_copied_for_a_minute_although_records_wait_is_not_well(isolation: str) -> None:
+    """Behind a quota that was lifted a flow stood still for minutes, and its status was RUNNING."""
+    log, ends = Log(), Ends()
+    runtime = FlowRuntime(flow_settings(f"east.consumer.isolation.level = {isolation}"))
+    line = LagLine(runtime, cast(Any, log), cast(Any, ends), clock=iter(range(0, 6000, 60)).__next__)
+    runtime.lead(1, was_settled=True)
+    runtime.take_state(FlowState(), Mm2Traces(), TakenProducers())
+    runtime.take_partitions(tuple((each, each, "", "") for each in ORDERS))
+    runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    log.state.positions = {each: Position(1_000, 1_000, 0, True) for each in ORDERS[:2]}
+    assert line.tick().is_ok, "it begins"
+    (problem,) = line.tick().problems
+    assert (
+        problem
+        == "nothing was copied in the last 60 s, and 4,000 records of 1 partition wait, most in orders-1 (4,000)"
+    )
+    ends.known[ORDERS[0]], ends.known[ORDERS[1]] = 1_010, 1_000
+    assert line.tick().is_ok, "what waits has come since"
+    log.state.positions[ORDERS[0]] = Position(1_001, 1_001, 0, True)
+    assert line.tick().is_ok, "it goes on"
+    ends.stable[ORDERS[0]] = 1_001
+    assert line.tick().is_ok == (isolation == "read_committed"), "behind an open transaction nobody reads"
