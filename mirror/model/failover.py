@@ -41,6 +41,8 @@ class FailoverEntry:
         when this was written, in ms since the epoch, by the clock of whoever wrote it.
     fences
         the files in which it stands what denies writes to the source: the run's own, and those of runs given up for it.
+    is_beyond_return
+        whether the applications are being started where the run moves them, so that nothing is taken back any more.
     """
 
     run: str
@@ -49,6 +51,7 @@ class FailoverEntry:
     where: str
     at_ms: int
     fences: tuple[str, ...] = ()
+    is_beyond_return: bool = False
 
     def at(self, phase: Phase, at_ms: int) -> FailoverEntry:
         """Return it when the run has got so far."""
@@ -59,6 +62,8 @@ class FailoverEntry:
         content = {name: value for name, value in asdict(self).items() if name != "run"}
         if not self.fences:
             del content["fences"]
+        if not self.is_beyond_return:
+            del content["is_beyond_return"]
         return content
 
     @classmethod
@@ -71,6 +76,7 @@ class FailoverEntry:
             content["where"],
             content["at_ms"],
             tuple(content.get("fences", ())),
+            content.get("is_beyond_return", False),
         )
 
 

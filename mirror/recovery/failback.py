@@ -141,6 +141,8 @@ def look_home(
     refusal = None
     if other is not None:
         refusal = failover_entry_message(other, forward.flow)
+    elif not progress.is_beyond_return and (older := move.older_copy(record.failovers)) is not None:
+        refusal = older
     elif (again := done_of(record)) is not None and _is_over(progress, record, move.entry.run):
         refusal = (
             f"this failback is finished, and {forward.flow} was failed over again since ({again.where}): nothing is "

@@ -224,6 +224,8 @@ def _looked_ahead(
     refusal = None
     if other is not None:
         refusal = failover_entry_message(other, move.flow)
+    elif not progress.is_beyond_return and (older := move.older_copy(copied.failovers)) is not None:
+        refusal = older
     elif FINISH in progress.proven and move.entry.run not in {each.run for each in copied.failovers}:
         refusal = (
             f"this failover is finished, and off the record of {move.flow.target}: it was led back since. Nothing is "

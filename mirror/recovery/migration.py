@@ -101,7 +101,7 @@ def steps_of_group(move: Move, group: str, directory: Path, word: Word | None = 
         agreed=frozenset({group}),
     )
     doing = f"start the applications of group {group} on {move.flow.target}; from here on it is not taken back"
-    start = replace(own.start(), doing=doing, concerns={"group": group})
+    start = replace(own.start(is_whole=False), doing=doing, concerns={"group": group})
     moved = (_stop(own, group), _copied(own, group), own.groups(), _positions(own), own.last_look(is_fenced=False))
     return (*moved, start, _reads(own, group, word))
 
@@ -125,7 +125,7 @@ def steps_of_producers(
         verify_step(own.ends, own.directory),
         own.last_look(),
         replace(
-            own.start(),
+            own.start(is_whole=False),
             doing=f"start the producers on {move.flow.target}; from here on nothing is taken back",
             concerns={"applications": PRODUCERS},
         ),

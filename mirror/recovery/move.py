@@ -126,15 +126,33 @@ class Move:
         Without its target nobody has begun another one, and applications that were stopped must be started again.
         """
         try:
-            runs = {each.run: each.phase for each in self.record.copied().failovers}
+            entries = self.record.copied().failovers
         except KafkaProblem:
             return None
-        target, phase = self.record.flow.target, runs.get(self.entry.run)
-        if phase is Phase.DONE:
-            return f"{target} has on record that this run is done: this is an older copy of its directory"
-        if phase is not None:
-            return None
+        if self._of_this(entries) is not None:
+            return self.older_copy(entries)
+        target = self.record.flow.target
         return f"{target} has nothing of this run on record any more: others have given it up, and may do otherwise"
+
+    def older_copy(self, entries: Sequence[FailoverEntry]) -> str | None:
+        """Return why a run that has not passed the point of no return must do nothing more; None: it may.
+
+        On record it has passed that: what this run's directory says is of before.
+        """
+        entry, target = self._of_this(entries), self.record.flow.target
+        if entry is None or not (entry.is_beyond_return or entry.phase is Phase.DONE):
+            return None
+        if entry.phase is Phase.DONE:
+            return f"{target} has on record that this run is done: this is an older copy of its directory"
+        return (
+            f"{target} has on record that this run has begun to start the applications on {self.flow.target}, from "
+            f"where nothing is taken back: this is an older copy of its directory. Go on with the newest "
+            f"({entry.where}); if that is lost, see which applications run, and give this run up with a new one: "
+            f"--give-up {entry.run}"
+        )
+
+    def _of_this(self, entries: Sequence[FailoverEntry]) -> FailoverEntry | None:
+        return next((each for each in entries if each.run == self.entry.run), None)
 
     def unless_given_up(self, undo: Callable[[], Result]) -> Callable[[], Result]:
         """Return what takes a step back, unless others have given this run up: what is so by then is theirs."""
@@ -167,8 +185,8 @@ class Move:
             return None if self.entry.run in runs else f"{self.record.flow.target} has nothing of this run on record"
 
         def undo() -> str:
-            if (self.entry.run, Phase.DONE) in {(each.run, each.phase) for each in self.record.copied().failovers}:
-                raise TakenByOthers(str(self.off_record()))
+            if (problem := self.older_copy(self.record.copied().failovers)) is not None:
+                raise TakenByOthers(problem)
             self.record.take(self.entry.run)
             return "nothing of this run is on record any more"
 
@@ -208,14 +226,22 @@ class Move:
             moments=(lambda _: ()) if self.is_planned else when_passed(Event.FENCED),
         )
 
-    def start(self) -> Step:
-        """Return the step from which on nothing is taken back: the applications are started on the target."""
+    def start(self, *, is_whole: bool = True) -> Step:
+        """Return the step from which on nothing is taken back: the applications are started on the target.
+
+        ``is_whole``: whether these are all that move, so that nothing else of the run is taken back either.
+        """
         target = self.flow.target
 
         def act(_: Known) -> Result:
+            entries = self.record.copied().failovers
+            own = self._of_this(entries)
             # A failback that is gone on with behind the point of no return holds no cut that others would have ended.
-            if self.entry.phase is Phase.RETURNING and (problem := self.off_record()):
-                return Result(Verdict.FAIL, problem)
+            if own is None and self.entry.phase is Phase.RETURNING:
+                return Result(Verdict.FAIL, str(self.off_record()))
+            # An older copy of the run directory would take back what the applications rest on from now on.
+            if is_whole and own is not None and own.phase is not Phase.DONE:
+                self.record.put(replace(own, is_beyond_return=True))
             return result_of(self.applications.start(target), at_ms=self.now_ms())
 
         return Step(
@@ -527,9 +553,10 @@ def failover_entry_message(entry: FailoverEntry, flow: Flow) -> str:
     if entry.phase is Phase.DONE:
         return f"{flow} is failed over already ({entry.mode}, {when}, {entry.where}): mirror failback leads back"
     what = "a failback" if entry.phase is Phase.RETURNING else f"a failover ({entry.mode})"
+    begun = ", and has begun to start the applications where they go" if entry.is_beyond_return else ""
     return (
-        f"{what} of {flow} is under way since {when}: {entry.where}; go on with it by --run-directory, or, if that is "
-        f"lost and nobody carries it out any more, give it up by --give-up {entry.run}"
+        f"{what} of {flow} is under way since {when}{begun}: {entry.where}; go on with it by --run-directory, or, "
+        f"if that is lost and nobody carries it out any more, give it up by --give-up {entry.run}"
     )
 
 

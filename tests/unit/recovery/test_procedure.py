@@ -1277,7 +1277,8 @@ def test_a_failover_is_not_gone_on_with_while_its_applications_go_home(tmp_path:
     plan = look_ahead(Mode.PLANNED, move_of(world, tmp_path), None)
     assert "a failback of east->west is under way" in (plan.refusal or "")
     given_up = replace(move_of(world, tmp_path), given_up="home")
-    assert look_ahead(Mode.UNPLANNED, given_up, None).refusal is None
+    there = Progress(frozenset(), {}, is_beyond_return=True)
+    assert look_ahead(Mode.UNPLANNED, given_up, None, there).refusal is None
 
 
 def test_writes_that_are_denied_are_admitted_again_by_taking_back_and_on_the_way_home(tmp_path: Path) -> None:

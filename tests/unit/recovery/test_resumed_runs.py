@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from mirror.model.failover import Phase
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Nobody
 from mirror.recovery.failback import look_home, steps_home
-from mirror.recovery.failover import Mode, steps_of
+from mirror.recovery.failover import Mode, look_ahead, steps_of
 from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.steps import Progress, Step, StepResult, carry_out, take_back
@@ -168,6 +169,57 @@ def test_a_run_that_others_have_given_up_meanwhile_starts_no_applications(tmp_pa
     assert "start on west" not in world.done
     assert set(world.record) == {"theirs"}
     assert not any(each.event is Event.POINT_OF_NO_RETURN for each in journal.read().entries)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_an_older_copy_of_the_run_directory_takes_nothing_back_from_under_the_applications(
+    tmp_path: Path, mode: Mode
+) -> None:
+    """The run goes on where its directory was copied to, and waits for the first write; somebody finds the old one."""
+    newer, older = tmp_path / "newer", tmp_path / "older"
+    newer.mkdir()
+    world = World(is_up={EAST: mode is not Mode.UNPLANNED, WEST: True})
+    run_until(steps_of(mode, move_of(world, newer, mode=str(mode)), None), newer, "last look")
+    shutil.copytree(newer, older)
+    run_until(steps_of(mode, move_of(world, newer, mode=str(mode)), None), newer, "start")
+    stands = (set(world.at_work), set(world.paused), dict(world.groups[WEST]))
+    assert stands[0] == {WEST}
+    move = move_of(world, older, mode=str(mode))
+    found = taken_back(steps_of(mode, move, None), older)
+    assert worst(each.result.verdict for each in found.values()) is Verdict.FAIL
+    assert "this is an older copy of its directory" in found["back: begin"].result.detail
+    assert (world.at_work, world.paused, world.groups[WEST]) == stands
+    assert set(world.record) == {"ours"}
+    plan = look_ahead(mode, move, None, Progress.of(Journal(older / "journal.jsonl").read().entries))
+    assert "this is an older copy of its directory" in str(plan.refusal)
+    *_, last = taken_up(steps_of(mode, move, None), older).values()
+    assert "older copy" in last.result.detail
+    assert (world.at_work, world.paused, world.groups[WEST]) == stands
+
+
+def test_an_older_copy_of_a_failback_takes_nothing_back_either(tmp_path: Path) -> None:
+    newer, older = tmp_path / "newer", tmp_path / "older"
+    newer.mkdir()
+    world = World(at_work={WEST}, paused={THERE.flow}, record={"one": replace(ENTRY, run="one", phase=Phase.DONE)})
+    world.groups[WEST] = {"audit": 7}
+
+    def steps(directory: Path) -> Sequence[Step]:
+        return steps_home(move_home(world, directory), StandInEnds(world, THERE.flow))
+
+    run_until(steps(newer), newer, "last look")
+    shutil.copytree(newer, older)
+    run_until(steps(newer), newer, "start")
+    stands = (set(world.at_work), set(world.paused))
+    assert stands[0] == {EAST}
+    assert worst(each.result.verdict for each in taken_back(steps(older), older).values()) is Verdict.FAIL
+    assert (world.at_work, world.paused) == stands
+    assert world.record["home"].is_beyond_return
+    plan = look_home(
+        move_home(world, older),
+        StandInEnds(world, THERE.flow),
+        Progress.of(Journal(older / "journal.jsonl").read().entries),
+    )
+    assert "this is an older copy of its directory" in str(plan.refusal)
 
 
 def test_a_failback_that_was_given_up_behind_its_point_of_no_return_does_not_undo_a_later_failover(
