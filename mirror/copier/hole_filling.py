@@ -24,6 +24,7 @@ from mirror.copier.same_offsets import (
 from mirror.copier.work import FlowWork
 from mirror.kafka import partition_state
 from mirror.kafka.appending import Appender
+from mirror.kafka.channel import LATEST, View
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, LeaderAway, RequestFailed
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.filling import (
@@ -149,7 +150,9 @@ class _Fill:
         self._unreached: dict[int, KafkaProblem] = {}
 
     def look(self) -> None:
-        """Find out where the copies stand of which that is not known.
+        """Find out where the copies stand; of those that were filled before, whether they end where they did.
+
+        An unclean election may have taken their last records away since: a marker would lie in the place of one.
 
         Raises
         ------
@@ -163,8 +166,14 @@ class _Fill:
                 self._leaders[copy] = channel.leader(copy)
             except KafkaProblem as problem:
                 self._give_up(copy, problem)
+        known: dict[int, list[Hole]] = {}
         for hole in tuple(self.left.values()):
-            self._ask_leader(hole.copy, partial(self._look_at, hole))
+            if hole.copy in self._copies:
+                known.setdefault(self._leaders[hole.copy], []).append(hole)
+            else:
+                self._ask_leader(hole.copy, partial(self._look_at, hole))
+        for holes in known.values():
+            self._look_at_known([hole for hole in holes if self._may_be_reached(hole.copy)])
 
     def go_on(self) -> None:
         """Carry out the next step of each hole: markers, which most are filled with, for all copies at once."""
@@ -296,16 +305,31 @@ class _Fill:
         KafkaProblem
             if the target does not tell.
         """
-        made = self._copies.get(hole.copy)
-        if made is None:
-            made = SameOffsetsCopy(
-                hole.producer, self._appender, self._markers, hole.copy, is_compacted=hole.append_point.is_compacted
-            )
-            if (end := made.place.copy.bounds.end) != hole.append_point.end:
-                raise Moved(hole.copy, hole.append_point.end, end)
-            self._copies[hole.copy] = made
-        elif made.place.copy.bounds.end < hole.append_point.end:
-            made.stands_at(hole.append_point.end, hole.append_point.sequence)
+        made = SameOffsetsCopy(
+            hole.producer, self._appender, self._markers, hole.copy, is_compacted=hole.append_point.is_compacted
+        )
+        if (end := made.place.copy.bounds.end) != hole.append_point.end:
+            raise Moved(hole.copy, hole.append_point.end, end)
+        self._copies[hole.copy] = made
+
+    def _look_at_known(self, holes: Sequence[Hole]) -> None:
+        """See that copies that one broker leads end where they are known to."""
+        problems: dict[TopicPartition, KafkaProblem] = {}
+        ends: Mapping[TopicPartition, int] = {}
+        try:
+            ends = found = self._appender.channel.find_offsets([hole.copy for hole in holes], LATEST, View.WRITTEN)
+            problems.update(found.problems)
+        except ConnectionFailed as failure:
+            problems = {hole.copy: failure for hole in holes}
+        for hole in holes:
+            made, point = self._copies[hole.copy], hole.append_point
+            if made.place.copy.bounds.end < point.end:
+                made.stands_at(point.end, point.sequence)
+            expected = made.place.copy.bounds.end
+            if hole.copy in problems:
+                self._give_up(hole.copy, problems[hole.copy])
+            elif ends[hole.copy] != expected:
+                self._give_up(hole.copy, Moved(hole.copy, expected, ends[hole.copy]))
 
     def _next_step(self, hole: Hole, made: SameOffsetsCopy) -> Step | None:
         if made.place.copy.bounds.end > hole.until:

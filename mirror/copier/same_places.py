@@ -34,7 +34,7 @@ from mirror.model.state_values import chunk_record, writer_record
 from mirror.model.stretches import Stretch, add, hold, united
 from mirror.same_offsets import filling
 from mirror.same_offsets.chain import producer_of
-from mirror.same_offsets.fillers import are_fillers, is_tombstone
+from mirror.same_offsets.fillers import FILLER_KEYS, are_fillers, is_tombstone
 from mirror.same_offsets.filling import Bounds
 
 _POLICY, _TIMES = "cleanup.policy", "message.timestamp.type"
@@ -302,6 +302,13 @@ def _gone_on(
             # It was gone on with behind what the flow back had copied: what lies there may be all there is of it.
             with_head = append_point
     is_behind = end < position.downstream
+    if not (is_behind or handover.clean or work.is_original or _is_headless(handover, append_point)):
+        lost = _replaced(flow, work, handover, ends, history, source, target, is_compacted=append_point.is_compacted)
+        if lost is not None:
+            return Refused(
+                f"{where}: something else lies at offset {lost}, where the source has a record that was copied; "
+                f"{flow.flow.target} has lost it: {_advice(flow, work)}"
+            )
     chunk, runs = position.chunk, list(handover.runs)
     behind: tuple[Run, ...] = ()
     held: list[Stretch] = []
@@ -363,6 +370,41 @@ def _gone_on(
         note=note,
         append_point=with_head,
     )
+
+
+def _replaced(
+    flow: FlowWork,
+    work: PartitionWork,
+    handover: Handover,
+    ends: Ends,
+    history: LogHistory,
+    source: Channel,
+    target: Channel,
+    *,
+    is_compacted: bool,
+) -> int | None:
+    """Return the offset of the last record on record as copied, if what fills offsets lies there; None if it does not.
+
+    An unclean election takes the end of the copy away, and what was on its way to fill a hole behind it comes there.
+    """
+    position = handover.position
+    runs = handover.runs or (
+        history.state(work.source, handover).chunk_before(work.source, position.upstream)[1] if position.chunk else ()
+    )
+    last = runs[-1].upstream_end - 1 if runs else -1
+    if last < max(ends.source_start, ends.target_start, 0) or work.left_out:
+        return None
+    batches = read_batches(source, work.source, last, last + 1, read_committed=flow.read_committed)
+    original = next(_originals(work, batches, last, last + 1), None)
+    if original is None or (original.value is None and original.key in FILLER_KEYS):
+        return None
+    for content, header in read_batches(target, work.target, last, last + 1):
+        for each in records(content):
+            if each.offset == last:
+                is_filler = each.value is None and each.key in FILLER_KEYS and not each.headers
+                return last if is_filler and header.producer_id == producer_of(flow.flow).producer_id else None
+    # Its own cleaner may have removed it.
+    return None if is_compacted else last
 
 
 def _read_from(position: Position, ends: Ends) -> int:

@@ -10,7 +10,8 @@ from mirror.kafka.batch import Header, Producer, Record
 RESERVED_KEY = b"\0mirror.offsets"
 """The key of all tombstones: the cleaner keeps one of them at most."""
 
-_KEYS = (None, RESERVED_KEY)
+FILLER_KEYS = (None, RESERVED_KEY)
+"""The keys of what fills offsets."""
 
 PADDING_BYTES, TOMBSTONE_BYTES = 0.66, 0.4
 """What one filler takes in a full batch, compressed."""
@@ -35,8 +36,8 @@ def are_fillers(content: memoryview, header: Header) -> bool:
         if it cannot be decoded.
     """
     data = batch.decompressed(content)
-    return any(data == _empty(header.record_count, key) for key in _KEYS) or all(
-        each.value is None and each.key in _KEYS and not each.headers for each in batch.records(content)
+    return any(data == _empty(header.record_count, key) for key in FILLER_KEYS) or all(
+        each.value is None and each.key in FILLER_KEYS and not each.headers for each in batch.records(content)
     )
 
 

@@ -100,6 +100,14 @@ class Target:
         self._take(one, header)
         return 0, header.base_offset
 
+    def forget(self) -> None:
+        """Know of producers what the log says alone, as a replica does that begins to lead."""
+        self._remembered.clear()
+        self._next = {
+            Producer(each.producer_id, each.producer_epoch): batch.next_sequence(each.base_sequence, each.record_count)
+            for _, each in self.log
+        }
+
     def _take(self, one: memoryview, header: Header) -> None:
         self.log.append((one, header))
         self.end = header.next_offset

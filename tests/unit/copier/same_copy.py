@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import math
 from collections.abc import Iterable
@@ -26,7 +27,9 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.problems import ConnectionFailed, KafkaProblem
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Acknowledgement, GapKind
+from mirror.model.partition import TopicPartition
 from mirror.model.state_record import StateRecord
+from mirror.model.state_values import chunk_record
 from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import RESERVED_KEY
 from tests.flows import EAST_WEST, flow_work
@@ -113,10 +116,21 @@ class Copy(RuleBasedStateMachine):
             work,
             Ends(source.start, source.end, target.start, target.end, target.end, source.end),
             AppendPoint(target.end, sequence_of(target.producers(), producer), self.is_compacted),
-            cast(LogHistory, SimpleNamespace(divergence=lambda *_: None)),
+            cast(LogHistory, SimpleNamespace(divergence=lambda *_: None, state=self._known)),
             cast(Channel, source),
             cast(Channel, target),
         )
+
+    def _known(self, source: TopicPartition, handover: Handover) -> FlowState:
+        """Return what is on record, with what a handover says of the copy."""
+        known = copy.deepcopy(self.state)
+        for key, value in (
+            *handover.unwritten,
+            chunk_record(source, handover.position.chunk, handover.runs),
+            handover.position.record(source),
+        ):
+            known.apply(key, value)
+        return known
 
     def _gap_policy(self) -> GapPolicy:
         barrier = self.state.barriers.get(SOURCE)

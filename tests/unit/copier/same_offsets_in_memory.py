@@ -148,6 +148,9 @@ class TargetLog(Target):
         """Tell where it begins, or ends, as a channel would."""
         return dict.fromkeys(copies, self.start if at == EARLIEST else self.end)
 
+    def find_offsets(self, copies: Sequence[TopicPartition], at: int, view: object) -> PartitionAnswers[int]:
+        return self.offsets_once_led(copies, at, view)
+
     def offsets_once_led(self, copies: Sequence[TopicPartition], at: int, view: object) -> PartitionAnswers[int]:
         return PartitionAnswers(self.offsets(copies, at, view))
 
@@ -163,6 +166,12 @@ class TargetLog(Target):
         last = sum(each.record_count for each in headers) - 1
         ours = [ActiveProducer(each.producer_id, each.producer_epoch, last, 0) for each in headers[-1:]]
         return *ours, ActiveProducer(self.markers.producer_id, self.marker_epoch, -1, 0)
+
+    def lose(self, count: int) -> None:
+        """Lose the last offsets: a replica leads that did not have them (an unclean election)."""
+        self.end -= count
+        self.log = [each for each in self.log if each[1].next_offset <= self.end]
+        self.forget()
 
     def take_over(self) -> Producer:
         """Give the markers' producer its next epoch; a transaction that is open is ended by that."""

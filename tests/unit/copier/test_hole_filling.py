@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.same_lane import Hole
 from mirror.copier.same_offsets import Moved
 from mirror.copier.work import FlowWork
+from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.batch import PLAIN
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
 from mirror.model.flow import Flow
@@ -74,7 +75,11 @@ def test_once_the_right_to_many_markers_is_taken_away_holes_are_filled_one_by_on
         __hash__ = object.__hash__
 
     class StandInAppender:
-        channel = SimpleNamespace(learn_leaders=lambda _: None, leader=lambda _: 1)
+        channel = SimpleNamespace(
+            learn_leaders=lambda _: None,
+            leader=lambda _: 1,
+            find_offsets=lambda copies, *_: PartitionAnswers(dict.fromkeys(copies, end)),
+        )
 
         def __init__(self, *_: object) -> None: ...
 
@@ -110,6 +115,8 @@ class Target:
 
     def __init__(self) -> None:
         self.bounds = dict.fromkeys([ORDERS, PAID, *AUDIT], Bounds(0, 0))
+        self.ends = dict.fromkeys(self.bounds, 0)
+        self.asked_ends: list[tuple[TopicPartition, ...]] = []
         self.leaders = dict.fromkeys(self.bounds, 1)
         self.frozen: int | None = None
         self.seconds = 0.0
@@ -134,6 +141,12 @@ class Target:
 
     def leader(self, copy: TopicPartition) -> int:
         return self.leaders[copy]
+
+    def find_offsets(self, copies: Sequence[TopicPartition], *_: object) -> PartitionAnswers[int]:
+        for each in copies:
+            self.ask_leader(each)
+        self.asked_ends.append(tuple(copies))
+        return PartitionAnswers({each: self.ends[each] for each in copies})
 
     def who_is_unable(self, _: object, copies: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
         return {each: self.unable[each] for each in copies if each in self.unable}
@@ -172,6 +185,7 @@ class FilledCopy:
         bounds = Bounds(self._target.bounds[self.partition].start, end)
         copy = SimpleNamespace(bounds=bounds, partition=self.partition)
         self.place = SimpleNamespace(copy=copy, sequence=sequence)
+        self._target.ends[self.partition] = end
 
     def ends_at(self, end: int) -> None:
         self.stands_at(end, self.place.sequence)
@@ -334,8 +348,21 @@ def test_a_problem_is_told_where_nothing_was_filled_before_or_something_else_is_
     assert target.filler.fill([target.hole(until=9)]) == {ORDERS: failure}
 
 
+def test_a_copy_that_has_lost_its_end_since_it_was_filled_before_gets_nothing_in_the_place_of_records(
+    target: Target,
+) -> None:
+    """A marker lay where an unclean election had taken a record away, and nobody missed that."""
+    target.filler.fill([target.hole(), target.hole(PAID)])
+    target.ends[ORDERS] = 7
+    found = target.filler.fill([target.hole(until=9, end=8, sequence=7), target.hole(PAID, until=2, end=1)])
+    assert str(found[ORDERS]) == "orders-0 ends at 7, and not at 8: what lies there is looked up"
+    assert found[PAID] == AppendPoint(2, 0, is_compacted=False)
+    assert target.asked_ends == [(ORDERS, PAID)], "all of a broker at once"
+
+
 def test_a_copy_that_records_were_appended_to_since_is_filled_behind_them(target: Target) -> None:
     target.filler.fill([target.hole()])
+    target.ends[ORDERS] = 8
     found = target.filler.fill([target.hole(until=9, end=8, sequence=7)])
     assert found == {ORDERS: AppendPoint(9, 7, is_compacted=False)}
     assert target.looked_at == [ORDERS]

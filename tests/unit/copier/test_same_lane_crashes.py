@@ -182,3 +182,54 @@ def test_what_arrives_late_behind_the_marker_that_fills_its_place_is_not_taken_f
         )
         assert isinstance(place, Refused)
         assert "its record at offset 2 is not the source's" in place.reason
+
+
+def behind_a_filled_hole(copy: Copy) -> None:
+    """A record, a marker that the copy has too, a second record on record as copied, and the marker behind it read."""
+    copy.source.write([None])
+    copy.source.mark()
+    copy.the_source_is_read(2)
+    copy.a_batch_goes_out(is_answered_at_once=True)
+    copy.a_commit_goes_out(is_answered_at_once=True)
+    copy.a_hole_is_handed_to_who_fills_it(is_filled_at_once=True)
+    copy.source.write([None])
+    copy.source.mark()
+    copy.source.write([None])
+    copy.the_source_is_read(3)
+    copy.a_batch_goes_out(is_answered_at_once=True)
+    copy.a_commit_goes_out(is_answered_at_once=True)
+    assert copy.state.positions[SOURCE].upstream == copy.target.end == 3
+
+
+@pytest.mark.parametrize("writes_many", [True, False])
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_what_an_unclean_election_has_taken_from_the_copy_is_copied_again_and_not_filled(
+    lost: int, writes_many: bool
+) -> None:
+    """A marker was left in the place of each record that the target had lost, and nobody was told."""
+    copy = Copy()
+    copy.begin(start=0, is_compacted=False, writes_many=writes_many, skips=False, stops=False)
+    try:
+        behind_a_filled_hole(copy)
+        copy.target.lose(lost)
+        copy.a_hole_is_handed_to_who_fills_it(is_filled_at_once=True)
+    finally:
+        copy.teardown()
+
+
+@pytest.mark.parametrize("writes_many", [True, False])
+def test_a_copy_that_lost_a_record_as_a_marker_was_on_its_way_stops(writes_many: bool) -> None:
+    """The marker lies at the record's offset, and no other record can."""
+    copy = Copy()
+    copy.begin(start=0, is_compacted=False, writes_many=writes_many, skips=False, stops=False)
+    with copy._patch:
+        behind_a_filled_hole(copy)
+        ends = copy.target.find_offsets
+        copy.target.find_offsets = lambda *asked: (ends(*asked), copy.target.lose(1))[0]  # type: ignore[method-assign]
+        copy.a_hole_is_handed_to_who_fills_it(is_filled_at_once=True)
+        assert copy.lane.is_lost
+        place = copy._place(
+            replace(copy.lane.work, handover=copy.lane.result().handover), producer_of(EAST_WEST, "of the copy")
+        )
+        assert isinstance(place, Refused)
+        assert "something else lies at offset 2, where the source has a record that was copied" in place.reason
