@@ -13,6 +13,7 @@ import psutil
 from mirror.evidence.journal import Event, Journal
 from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import holder
+from mirror.recovery.move import LAST_LOOK
 from mirror.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +48,10 @@ def kill(what: str, runner: subprocess.Popen[str], run: RunDirectory) -> None:
 
 
 def begun_again(journal: Journal) -> list[str]:
-    """Return the steps of a procedure that were begun again although they were proven: what is UNKNOWN may be."""
+    """Return the steps of a procedure that were begun again although they were proven.
+
+    What is UNKNOWN may be, and the last look before the point of no return: what an earlier process has seen is past.
+    """
     proven: set[str | None] = set()
     found = []
     for entry in journal.read().entries:
@@ -55,6 +59,6 @@ def begun_again(journal: Journal) -> list[str]:
             proven.add(entry.step)
         elif entry.event is Event.STEP_UNDONE:
             proven.discard(entry.step)
-        elif entry.event is Event.STEP_STARTED and entry.step in proven:
+        elif entry.event is Event.STEP_STARTED and entry.step in proven - {LAST_LOOK}:
             found.append(str(entry.step))
     return found
