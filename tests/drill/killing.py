@@ -51,12 +51,15 @@ def begun_again(journal: Journal) -> list[str]:
     """Return the steps of a procedure that were begun again although they were proven.
 
     What is UNKNOWN may be, and the last look before the point of no return: what an earlier process has seen is past.
+    Where a step failed the others are taken back, and a process may be killed in the middle of that.
     """
     proven: set[str | None] = set()
     found = []
     for entry in journal.read().entries:
         if entry.event is Event.STEP_FINISHED and entry.facts["verdict"] == "PASS":
             proven.add(entry.step)
+        elif entry.event is Event.STEP_FINISHED and entry.facts["verdict"] == "FAIL":
+            proven.clear()
         elif entry.event is Event.STEP_UNDONE:
             proven.discard(entry.step)
         elif entry.event is Event.STEP_STARTED and entry.step in proven - {LAST_LOOK}:
