@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mirror.copier import gaps, resume
+from mirror.copier.committed_tail import LOST_END, committed, has_committed, undecided
 from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.links import ClusterLinks
 from mirror.copier.mirrored import Mirrored, Undecided
@@ -41,6 +42,10 @@ from mirror.model.state_values import chunk_record
 from mirror.waiting import last_seen
 
 _REPLICATION_SECONDS = 0.5
+_LOST_NOTE = (
+    f"{LOST_END}; what this flow had committed since is found on the target, and not copied again. See why brokers of "
+    "the target lost records that were acknowledged (unclean.leader.election.enable, min.insync.replicas of that topic)"
+)
 # So much of a tail is matched before others are looked at again.
 _MATCH_SECONDS = 1.0
 
@@ -209,6 +214,7 @@ def _go_on(
     handover = work.handover
     # Nothing of ours that counts lies behind a position that was committed with its records, or when all was settled.
     is_decided = handover.position.settled or (flow.slot is not None and handover.position.atomic)
+    is_committed = handover.position.atomic and not handover.position.settled
     # What is written behind it from now on is not decided.
     position = replace(handover.position, atomic=handover.position.atomic and flow.slot is not None, settled=False)
     handover = replace(handover, position=position)
@@ -240,7 +246,14 @@ def _go_on(
     if handover.clean:
         return Ready(handover)
     now_ms = int(time.time() * 1000)
-    outcome = _resume(flow, work, ends, source, target, mirrored, is_decided, foreign_until, is_over)
+    behind = max(handover.position.downstream, ends.target_start)
+    # One that is not the last is as good as none: what was committed behind it is matched.
+    has_lost = is_committed and has_committed(target, work.target, behind, ends.target_end, flow.writers.__contains__)
+    if has_lost:
+        if (why := undecided(target, work.target, ends.target_end)) is not None:
+            return NotYet(why)
+        is_decided = False
+    outcome = _resume(flow, work, ends, source, target, mirrored, is_decided, has_lost, foreign_until, is_over)
     if isinstance(outcome, WrittenByMm2 | NotYet):
         return outcome
     again = None
@@ -261,7 +274,7 @@ def _go_on(
     at = outcome.handover.position
     passed = gaps.unrecorded(work, handover.position, at, ends, now_ms, outcome.removed)
     news = tuple(gap.record() for gap in (again, *passed) if gap is not None)
-    return replace(outcome, records=(*news, *outcome.records))
+    return replace(outcome, records=(*news, *outcome.records), note=_LOST_NOTE if has_lost else "")
 
 
 def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, history: LogHistory) -> gaps.Detour | None:
@@ -292,6 +305,7 @@ def _resume(
     target: Channel,
     mirrored: Mirrored,
     is_decided: bool,  # passed on
+    has_lost: bool,  # passed on
     foreign_until: int,
     is_over: Callable[[], bool],
 ) -> Place:
@@ -304,7 +318,8 @@ def _resume(
 
     def read() -> resume.Logs:
         piece.reached = start_at = max(old.downstream, ends.target_start, foreign_until)
-        tail = piece.of(read_batches(target, work.target, start_at, ends.target_end))
+        read_tail = committed if has_lost else read_batches
+        tail = piece.of(read_tail(target, work.target, start_at, ends.target_end))
         originals = read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed)
         skipped = LeftOut(old.left_out)
         if work.left_out:

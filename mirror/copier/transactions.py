@@ -15,7 +15,8 @@ Invariants:
 (c) In transactions a lane counts only what was committed. Its rollback point is taken at each commit. A transaction is
     lost only when it is not known what the target has got; doubts about the source end the epoch, and what was copied
     is committed first.
-(d) An atomic position has no tail. The default mode writes its own, without that mark, before its first batch.
+(d) An atomic position that is the last has no tail (``committed_tail.py``). The default mode writes its own, without
+    that mark, before its first batch.
 (e) An epoch in transactions always sends something. One fetch can outlast a short epoch, and nothing goes out before
     its partition is added: dropped at the end each time, it would never get anywhere.
 """

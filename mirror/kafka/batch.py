@@ -126,6 +126,10 @@ class Header(NamedTuple):
         """Whether every offset the batch spans still has its record; compaction makes batches that are not."""
         return self.record_count == self.last_offset_delta + 1
 
+    def without_transaction(self) -> Header:
+        """Return it as it would be had the batch been written outside of transactions."""
+        return self._replace(attributes=self.attributes & ~_TRANSACTIONAL)
+
     def differs_by_writer_only(self, other: Header) -> bool:
         """Whether the batches, with the same bytes behind the header, hold the same records.
 

@@ -82,12 +82,17 @@ class LogReader:
         return self._partition
 
     def fetch(
-        self, wait_ms: int = _WAIT_MS, *, read_committed: bool = False, most_bytes: int = _FETCH_BYTES
+        self,
+        wait_ms: int = _WAIT_MS,
+        *,
+        read_committed: bool = False,
+        most_bytes: int = _FETCH_BYTES,
+        with_markers: bool = False,
     ) -> list[tuple[memoryview, Header]]:
         """Return the data batches of one fetch and move the position behind all it held.
 
-        Markers are passed over, and with ``read_committed`` the batches of aborted transactions too. However few
-        ``most_bytes`` are, a broker sends the first batch whole.
+        Markers are passed over if they are not wanted, and with ``read_committed`` the batches of aborted transactions
+        too. However few ``most_bytes`` are, a broker sends the first batch whole.
 
         Raises
         ------
@@ -99,7 +104,7 @@ class LogReader:
             if the leader cannot be reached.
         """
         self.ask(wait_ms, read_committed=read_committed, most_bytes=most_bytes)
-        return self.answer()
+        return self.answer(with_markers=with_markers)
 
     def ask(self, wait_ms: int = _WAIT_MS, *, read_committed: bool = False, most_bytes: int = _FETCH_BYTES) -> None:
         """Send a fetch; until :meth:`answer` or :meth:`give_up` nobody else may read through the channel.
@@ -178,8 +183,12 @@ class LogReader:
             raise BrokerRefused(f"{self._channel.alias}: {self._partition}: {problem}", type(problem)) from problem
         return found
 
-    def read_to(self, end: int, *, read_committed: bool = False) -> Iterator[tuple[memoryview, Header]]:
+    def read_to(
+        self, end: int, *, read_committed: bool = False, with_markers: bool = False
+    ) -> Iterator[tuple[memoryview, Header]]:
         """Yield the data batches up to the one that holds the last offset before ``end``, and what came with it.
+
+        The markers between them too if they are wanted.
 
         Raises
         ------
@@ -188,7 +197,7 @@ class LogReader:
         """
         moved_at, position = time.monotonic(), self.position
         while self.position < end:
-            yield from self.fetch(read_committed=read_committed)
+            yield from self.fetch(read_committed=read_committed, with_markers=with_markers)
             if self.position > position:
                 moved_at, position = time.monotonic(), self.position
             elif time.monotonic() > moved_at + _LONGEST_STANDSTILL_SECONDS:

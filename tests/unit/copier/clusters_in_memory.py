@@ -305,7 +305,11 @@ class Wire:
             high_watermark=log.visible,
             last_stable_offset=log.stable,
             log_start_offset=log.start,
-            aborted_transactions=[],
+            aborted_transactions=[
+                data.AbortedTransaction(producer_id=producer_id, first_offset=start)
+                for producer_id, start, end in (log.aborted if request.isolation_level else ())
+                if end >= wanted.fetch_offset
+            ],
             records=content,
             **{"preferred_read_replica": -1, **more},
         )

@@ -100,15 +100,17 @@ class Partition(Target):
         """Answer every fetch with an error, or none if that is 0."""
         self.refuses_fetch = code
 
-    def mark(self, producer: Producer) -> None:
-        """Append the marker of a commit."""
-        content, _ = flagged(dense([Record(0, TIME, b"\0\0\0\1", b"\0\0\0\0\0\0", (), -1)]), 0x30)
-        self.put(bytes(content))
+    def mark(self, producer: Producer, *, is_abort: bool = False) -> None:
+        """Append the marker of a commit, or of what is aborted."""
+        key = b"\0\0\0\0" if is_abort else b"\0\0\0\1"
+        marker = dense([Record(0, TIME, key, b"\0\0\0\0\0\0", (), -1)], producer=producer)
+        self.put(bytes(flagged(marker, 0x30)[0]))
         self.open.pop(producer.producer_id, None)
 
     def abort(self, producer_id: int) -> None:
         """Let what a producer has open count for nothing."""
-        self.aborted.append((producer_id, self.open.pop(producer_id), self.end))
+        self.aborted.append((producer_id, self.open[producer_id], self.end))
+        self.mark(Producer(producer_id, 0), is_abort=True)
 
     def committed(self) -> list[bytes | None]:
         """The values of all records that were not aborted, and are not open."""

@@ -1,0 +1,85 @@
+"""What a flow has committed in transactions behind a position: there is none, or the state topic has lost its end.
+
+A position that was committed with its records has nothing of the flow behind it that counts. One that is read from a
+state topic which has lost its end, as by an unclean leader election while no engine ran, was committed too, and is not
+the last one: the copies of what came after it lie on the target, and are matched as any other tail.
+
+Invariants:
+
+(a) Where nothing was lost, nothing is read but what others have written, and not much of that: one marker alone ends
+    what was committed with the position. Of very much that others wrote the beginning is looked at: the flow's next
+    transaction came within a second or so, while it copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from mirror.copier.tail_match import Batch
+from mirror.kafka.batch import marker_is_abort
+from mirror.kafka.channel import LATEST, Channel, View
+from mirror.kafka.log import LogReader, read_batches
+from mirror.model.partition import TopicPartition
+
+LOST_END = "the state topic has lost the end of what it had, as by an unclean leader election"
+# A transaction takes a record and its marker.
+_LEAST = 2
+_MOST_OF_OTHERS = 2 << 20
+
+
+def has_committed(target: Channel, copy: TopicPartition, start: int, end: int, is_ours: Callable[[int], bool]) -> bool:
+    """Tell whether a flow has committed records to its copy from ``start`` up to, not including, ``end``.
+
+    Its transactions have all ended there.
+
+    Raises
+    ------
+    KafkaProblem
+        if that cannot be read.
+    """
+    if end - start < _LEAST:
+        return False
+    of_others, open_transactions = 0, set[int]()
+    for content, header in LogReader(target, copy, start).read_to(end, with_markers=True):
+        writer = header.producer_id
+        if not is_ours(writer):
+            of_others += len(content)
+            if of_others > _MOST_OF_OTHERS:
+                return False
+        elif not header.is_control:
+            # What was sent without transactions says nothing of them.
+            open_transactions |= {writer} if header.is_transactional else set()
+        elif writer in open_transactions:
+            if not marker_is_abort(content):
+                return True
+            open_transactions.discard(writer)
+    return False
+
+
+def undecided(target: Channel, copy: TopicPartition, end: int) -> str | None:
+    """Return why it cannot be told yet what is committed in a copy up to ``end``; None where all is decided.
+
+    Raises
+    ------
+    KafkaProblem
+        if its leader does not tell.
+    """
+    decided = target.find_offsets([copy], LATEST, View.STABLE).whole()[copy]
+    if decided >= end:
+        return None
+    return (
+        f"{LOST_END}; what this flow has committed to {copy} since is told apart once all of it up to offset {end} is "
+        f"decided: a transaction is open from offset {decided} on, of others who write there"
+    )
+
+
+def committed(target: Channel, copy: TopicPartition, start: int, end: int) -> Iterator[Batch]:
+    """Yield what is committed in a copy, as if it had been written without transactions.
+
+    Raises
+    ------
+    KafkaProblem
+        if that cannot be read.
+    """
+    for content, header in read_batches(target, copy, start, end, read_committed=True):
+        yield content, header.without_transaction()
