@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror.copier.work import FlowWork, PartitionWork
-from mirror.engine.flow_producers import Writing
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.recreated_copies import outdated_copies
+from mirror.engine.taken_producers import Writing
 from mirror.model.flow import Flow
 from mirror.model.state_record import state_topic
 

@@ -37,7 +37,7 @@ from mirror.engine.copy_counters import CopyCounters
 from mirror.engine.earlier_runs import has_run_before, has_shared_copies
 from mirror.engine.flow_messages import used_meanwhile
 from mirror.engine.flow_pauses import look_at_resumed, unless_cut, while_uncut
-from mirror.engine.flow_producers import FlowProducers, TakenProducers
+from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import REFUSED_SECONDS, FlowRuntime
 from mirror.engine.foreign_writers import ForeignWriters
 from mirror.engine.lag_line import LAG_SECONDS, LagLine
@@ -46,6 +46,7 @@ from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.engine.recreated_copies import recreated_topics
 from mirror.engine.same_offsets_fence import fence_same_offsets
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
+from mirror.engine.taken_producers import TakenProducers
 from mirror.engine.ticking import Ticking, Timed
 from mirror.engine.written_over import write_again
 from mirror.kafka.cluster import Cluster
@@ -387,7 +388,7 @@ class FlowControl:
                 with self._runtime.lock:
                     given_up = dict(self._runtime.slots.given_up)
                 self._held = term, self._producers.take(log, term, given_up, is_alone=is_alone)
-                if self._runtime.was_settled:
+                if self._runtime.was_settled and self._held[1].is_next:
                     # What the leader before had sent has arrived.
                     self._producers.unrefused = None
             if self._may_have_foreign_writers():
@@ -402,9 +403,7 @@ class FlowControl:
                 self._append(writer, lacking)
                 log.restored()
             state = log.poll()
-            mm2 = Mm2Traces()
-            if source is not None:
-                mm2 = read_traces(settings, state, self._target, matches=self._matches_mm2)
+            mm2 = read_traces(settings, state, self._target, matches=self._matches_mm2) if source else Mm2Traces()
             with self._runtime.lock:
                 if not self._leads(state, term) or source is not self._source or settings is not self._settings:
                     # Another engine leads the flow by now, whose positions these may be; or nothing was read of the

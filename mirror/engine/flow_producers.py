@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from mirror.config.settings import TransactionSettings
@@ -26,6 +26,7 @@ from mirror.engine.known_producers import (
     KnownProducers,
     batch_position,
     expected_batch,
+    follows,
     is_begun,
     is_next,
     key_of,
@@ -33,6 +34,7 @@ from mirror.engine.known_producers import (
     producer_of,
     raised_producer,
 )
+from mirror.engine.taken_producers import TakenProducers
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, Channel, View
@@ -61,48 +63,6 @@ _ENDING_SECONDS = 0.5
 _ABORTING_SECONDS = 2.0
 # A cluster that has no coordinator for so long is not asked for one before it is restarted or has lost a leader.
 _COORDINATOR_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class TakenProducers:
-    """As whom a flow is written.
-
-    Attributes
-    ----------
-    slots
-        with transactions: of each task the transactional id and its producer.
-    producer
-        the producer of what is written outside of transactions; None if that was never done.
-    is_first
-        whether the flow was never written as that producer before: nothing of it can arrive late.
-    unended
-        partitions in which a transaction has not ended that is decided: to be written to once it has; and those of
-        positions that can take none now.
-    was_used_before
-        whether the cluster has given out one of these ids before, and the state topic knew of none: an engine has
-        written as this flow, and what was on record of it is lost. By their epochs: for clusters that did not tell when
-        they were asked, see :meth:`FlowProducers.was_given`.
-    """
-
-    slots: tuple[tuple[str, Producer], ...] = ()
-    producer: Producer | None = None
-    is_first: bool = False
-    unended: frozenset[TopicPartition] = frozenset()
-    was_used_before: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """As whom a flow is written without transactions.
-
-    Attributes
-    ----------
-    sequences
-        the producer's next sequence on each partition of the target that it has written to.
-    """
-
-    producer: Producer | None = None
-    sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class FlowProducers:
@@ -243,7 +203,8 @@ class FlowProducers:
             is_first = known is None and self._data.epoch == 0
             self._was_used_before |= self._data.epoch > usual
             self._is_taken = True
-            return TakenProducers(slots, producer_of(self._data), is_first, unended, self._was_used_before)
+            producer, is_next = producer_of(self._data), follows(self._data, known)
+            return TakenProducers(slots, producer, is_first, unended, self._was_used_before, is_next)
         finally:
             channel.close()
 

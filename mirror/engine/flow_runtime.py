@@ -15,11 +15,11 @@ from mirror.config.settings import FlowSettings
 from mirror.control.tick import TickReport
 from mirror.copier.work import ForeignUntil, GapPolicy, Handover, PartitionResult, Slot, SlotEnd
 from mirror.engine.copied_back import CopiedBack
-from mirror.engine.flow_producers import TakenProducers, Writing
 from mirror.engine.flow_slots import FlowSlots
 from mirror.engine.late_writes import LateWrites
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.taken_producers import TakenProducers, Writing
 from mirror.engine.translated_copies import TranslatedCopies
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
@@ -132,8 +132,8 @@ class FlowRuntime:
     # What tasks were asked to write again the last time.
     asked_again: set[tuple[bytes, bool]] = field(default_factory=set)
     _is_to_be_read_again: bool = False
-    # Whether no task has copied anything in this term.
-    _counts_marks: bool = False
+    # The term whose leader's marks count, the one right before; None once a task of this one may have copied something.
+    _former_term: int | None = None
 
     @_alone
     def take_state(self, state: FlowState, mm2: Mm2Traces, held: TakenProducers) -> None:
@@ -154,6 +154,9 @@ class FlowRuntime:
             self.writers.add(producer_of(self.settings.flow).producer_id)
         self.writing = Writing(held.producer)
         self.translated.begin(self.settings, state)
+        if not held.is_next:
+            # Who led in between may have copied on behind any mark: the state topic has lost the end that said so.
+            self.was_settled, self._former_term = False, None
         unfenced, kept = [*held.unended], set[TopicPartition]()
         self.fences_found = held.producer is not None and not (held.is_first or self.was_settled)
         if self.fences_found:
@@ -182,24 +185,20 @@ class FlowRuntime:
         # it sets once its tasks have ended.
         self.handovers = {
             source: Handover(
-                replace(position, settled=position.settled and (self.was_settled or self._is_former(position))),
+                replace(at, settled=at.settled and (self.was_settled or at.settled_in == self._former_term)),
                 state.open_runs(source),
                 clean=False,
             )
-            for source, position in state.positions.items()
+            for source, at in state.positions.items()
         }
         self.begun += 1
-        self.was_settled = self._counts_marks = False
+        self.was_settled, self._former_term = False, None
         self.is_known, self._is_to_be_read_again = True, False
         self.changed()
 
     def has_source_offsets(self, source: TopicPartition) -> bool:
         """Whether a copy is to have the source's offsets: a marker would shift them, and nothing that is late can."""
         return self.translated.pad_limit(self.settings, source) is not None
-
-    def _is_former(self, position: Position) -> bool:
-        """Whether the leader right before this one has marked a position, before this one has copied anything."""
-        return self._counts_marks and self.term is not None and position.settled_in == self.term - 1
 
     @property
     @_alone
@@ -214,7 +213,7 @@ class FlowRuntime:
         """
         with self.lock:
             self.was_settled, self.is_known, self.term = was_settled, False, term
-            self._counts_marks = True
+            self._former_term = term - 1
             # What a task of an earlier term brings back is past: others may have written as it since.
             self.begun += 1
             self.lease = lease or Lease()

@@ -88,6 +88,16 @@ def is_next(found: Producer, last: Unended) -> bool:
     return key_of(found) == (last.producer_id, last.epoch + 1)
 
 
+def follows(found: DataProducer, known: DataProducer | None) -> bool:
+    """Whether nobody has had the flow's producer between ``known``, which is on record, and ``found``.
+
+    A new id that nobody has had says nothing of the one before; that one may have expired.
+    """
+    if known is None or found.epoch == 0:
+        return True
+    return key_of(producer_of(found)) == (known.producer_id, known.epoch + 1)
+
+
 def key_of(producer: Producer) -> tuple[int, int]:
     """Return id and epoch."""
     return producer.producer_id, producer.epoch

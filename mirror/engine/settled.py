@@ -4,8 +4,9 @@ Invariants:
 
 (a) A clean stop marks its positions as settled, and the mark is taken away before anything more is copied: a restart
     reads nothing of what others have written. A partition that could not be fenced has none; the others' count all the
-    same for the leader of the next term, by the term that stands with them. While a partition rests its position passes
-    by what others write, by log ends asked for when all of ours was acknowledged.
+    same for the leader of the next term, by the term that stands with them. No mark counts where somebody has had the
+    flow's producer since, by its epoch: of that term the state topic has lost all. While a partition rests its position
+    passes by what others write, by log ends asked for when all of ours was acknowledged.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from mirror.copier.takeover_task import take_over
 from mirror.engine import flow_pauses
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.flow_pauses import take_pauses, take_resumed
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
+from mirror.engine.taken_producers import TakenProducers
 from mirror.engine.takeovers import take_in
 from mirror.engine.ticking import Ticking
 from mirror.kafka.answers import Found

@@ -15,10 +15,10 @@ from mirror.config.resolving import load
 from mirror.copier.epochs import EpochFailed
 from mirror.copier.work import Handover, PartitionResult, PartitionWork, Slot, SlotEnd, TaskResult, TaskWork
 from mirror.engine import run as module
-from mirror.engine.flow_producers import Writing
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.run import Engine
+from mirror.engine.taken_producers import Writing
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.mm2_trace import Mm2Trace

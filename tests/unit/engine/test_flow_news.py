@@ -10,9 +10,9 @@ from mirror.engine import flow_messages
 from mirror.engine.cluster_news import NO_OUTAGES, Away, ClusterNews, Outages
 from mirror.engine.flow_news import FlowNews, log_begun
 from mirror.engine.flow_pauses import take_pauses
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.taken_producers import TakenProducers
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.partition import TopicPartition

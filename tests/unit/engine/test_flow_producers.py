@@ -12,10 +12,11 @@ import pytest
 
 from mirror.config.settings import TransactionSettings
 from mirror.engine.flow_control import FlowControl
-from mirror.engine.flow_producers import FlowProducers, TakenProducers
+from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.known_producers import _LAST_EPOCH, KnownProducers
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.taken_producers import TakenProducers
 from mirror.engine.ticking import Ticking
 from mirror.kafka import coordinator, partition_state
 from mirror.kafka.batch import Producer
@@ -148,6 +149,35 @@ def test_whether_what_the_engine_before_still_sends_is_refused(
     log = SimpleNamespace(state=FlowState(producer=known), poll=lambda: None)
     assert producers.take(cast(Any, log)).producer == Producer(now.producer_id, now.epoch)
     assert producers.unrefused == (None if is_refused else known)
+
+
+@pytest.mark.parametrize(
+    ("known", "now", "is_next"),
+    [
+        (None, DataProducer(7, 0, ID), True),
+        (DataProducer(7, 3, ID), DataProducer(7, 4, ID), True),
+        (DataProducer(7, 3, ID), DataProducer(7, 5, ID), False),
+        (DataProducer(7, _LAST_EPOCH, ID), DataProducer(8, 0, ID), True),
+        (DataProducer(7, 3, ID), DataProducer(8, 0, ID), True),
+        (DataProducer(7, 3, ID), DataProducer(8, 1, ID), False),
+    ],
+    ids=[
+        "there was none",
+        "the next epoch",
+        "one between",
+        "behind the last epoch",
+        "expired",
+        "expired, and had since",
+    ],
+)
+def test_each_engine_that_has_had_the_producer_leaves_an_epoch_whatever_the_state_topic_has_lost(
+    known: DataProducer | None, now: DataProducer, *, is_next: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirror.engine.flow_producers.Channel", lambda *_: SimpleNamespace(close=lambda: None))
+    producers = FlowProducers(EAST_WEST, {}, None, slots=1)
+    monkeypatch.setattr(producers, "_next_producer", lambda *_: now)
+    log = SimpleNamespace(state=FlowState(producer=known), poll=lambda: None)
+    assert producers.take(cast(Any, log)).is_next is is_next
 
 
 SICK, FINE, STATE = (TopicPartition(name, 0) for name in ("sick", "fine", "mm2-state.east.internal"))

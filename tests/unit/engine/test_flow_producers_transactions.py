@@ -10,7 +10,8 @@ import pytest
 
 from mirror.config.settings import TransactionSettings
 from mirror.engine import flow_producers
-from mirror.engine.flow_producers import FlowProducers, TakenProducers
+from mirror.engine.flow_producers import FlowProducers
+from mirror.engine.taken_producers import TakenProducers
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, View
 from mirror.kafka.coordinator import Unended

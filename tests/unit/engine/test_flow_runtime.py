@@ -14,10 +14,10 @@ from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult, SlotEnd, TaskResult, Throttled
 from mirror.engine import flow_messages
 from mirror.engine.copied_back import CopiedBack
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.settled import settled
+from mirror.engine.taken_producers import TakenProducers
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Mm2Trace

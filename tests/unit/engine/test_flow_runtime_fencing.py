@@ -10,11 +10,11 @@ import pytest
 from mirror.copier.work import ForeignUntil, Handover, PartitionResult
 from mirror.engine import flow_messages
 from mirror.engine.flow_pauses import pause_report, take_pauses
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.late_writes import LateWrites
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.settled import settled
+from mirror.engine.taken_producers import TakenProducers
 from mirror.kafka.batch import Producer
 from mirror.model.connect_offsets import partition_of, source_key
 from mirror.model.flow_state import FlowState
@@ -103,6 +103,18 @@ def test_a_partition_that_could_not_be_fenced_takes_no_other_its_mark(runtime: F
     runtime.lead(6, was_settled=False)
     runtime.take_state(stopped, Mm2Traces(), TakenProducers(producer=NEXT))
     assert not runtime.handovers[ORDERS].position.settled, "so may the leader in between"
+
+
+@pytest.mark.parametrize("was_settled", [True, False])
+def test_no_mark_counts_where_somebody_has_had_the_producer_since_and_the_state_topic_has_lost_that(
+    runtime: FlowRuntime, *, was_settled: bool
+) -> None:
+    """The claim and the marks of one engine are what is left of the state topic; another has copied on behind them."""
+    runtime.lead(5, was_settled=was_settled)
+    marked = FlowState(positions={ORDERS: replace(COPIED.positions[ORDERS], settled=True, settled_in=4)})
+    runtime.take_state(marked, Mm2Traces(), TakenProducers(producer=NEXT, is_next=False))
+    assert not runtime.handovers[ORDERS].position.settled
+    assert runtime.to_fence() == {ORDERS_COPY, BILLS_COPY}, "what that one sent may arrive late"
 
 
 def test_partitions_in_which_a_transaction_has_not_ended_wait_and_no_producer_is_asked_for(

@@ -13,11 +13,11 @@ from kafka.errors import for_code
 from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult
 from mirror.engine import flow_messages, foreign_writers
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.foreign_writers import ForeignWriters
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.taken_producers import TakenProducers
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind

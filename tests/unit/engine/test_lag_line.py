@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 
 from mirror.copier.work import PartitionResult
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lag_line import LagLine
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.taken_producers import TakenProducers
 from mirror.kafka.answers import Found
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition

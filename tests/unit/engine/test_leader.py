@@ -24,11 +24,11 @@ from mirror.copier.epochs import Epochs
 from mirror.copier.work import PartitionResult
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import REFUSED_SECONDS, FlowRuntime
 from mirror.engine.leader import FlowLeader, digests
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.taken_producers import TakenProducers
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer

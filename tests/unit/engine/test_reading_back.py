@@ -14,10 +14,10 @@ from mirror.control.tick import TickReport
 from mirror.copier.work import ForeignUntil
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.taken_producers import TakenProducers
 from mirror.kafka.answers import Found
 from mirror.kafka.batch import Producer
 from mirror.kafka.cluster_model import Topic

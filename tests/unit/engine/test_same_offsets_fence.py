@@ -12,12 +12,12 @@ from mirror.copier.work import Handover, PartitionResult
 from mirror.engine import same_offsets_fence
 from mirror.engine.flow_messages import notes
 from mirror.engine.flow_pauses import pause_report
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.late_writes import KEEPS_OFFSETS
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.same_offsets_fence import fence_same_offsets
+from mirror.engine.taken_producers import TakenProducers
 from mirror.kafka import codes
 from mirror.kafka.batch import Producer
 from mirror.kafka.partition_state import ActiveProducer

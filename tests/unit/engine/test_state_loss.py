@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from mirror.copier.work import Handover
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
+from mirror.engine.taken_producers import TakenProducers
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Acknowledgement, Gap

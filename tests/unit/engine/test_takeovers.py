@@ -14,10 +14,10 @@ from mirror.clock import steady_seconds
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
 from mirror.engine import flow_messages, takeovers
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
+from mirror.engine.taken_producers import TakenProducers
 from mirror.engine.takeovers import Takeovers
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState

@@ -9,9 +9,9 @@ import pytest
 from mirror.config.resolving import load
 from mirror.copier.work import PartitionResult
 from mirror.engine import flow_messages
-from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.taken_producers import TakenProducers
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
