@@ -49,7 +49,7 @@ from mirror.recovery.readiness_rows import summed_up
 from mirror.recovery.rehearsal import Rehearsal, clean_up, left_behind
 from mirror.recovery.rehearsal import rehearse as carry_out
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
-from mirror.recovery.step_facts import named
+from mirror.recovery.step_facts import named, rows_of
 from mirror.signals import sigterm_interrupts
 from mirror.tables import MOST_ROWS, print_rows
 from mirror.terminal import Remark
@@ -201,13 +201,14 @@ def stranded(
             if problems := saved.problems():
                 raise ConfigError(export, None, "--export", named(problems))
     is_short = bool(loss.lacking or loss.removed or loss.gaps)
-    is_open = loss.bound is not None or bool(uncounted)
+    is_open = not loss.is_exact or bool(uncounted)
     verdict = Verdict.FAIL if is_short and loss.bound is None else Verdict.UNKNOWN if is_open else Verdict.PASS
     files = () if saved is None else saved.files
     if as_json:
         answer = {"verdict": verdict.value, "flow": str(chosen.flow), "stranded": loss.rows(), "reason": loss.bound}
         more = {"uncounted": list(uncounted), "files": [each.as_json() for each in files]}
-        print_json(answer | {"removed": loss.removed_rows(), "gaps": list(loss.gaps)} | more)
+        gone = {"removed": loss.removed_rows(), "gone": rows_of(loss.gone), "gaps": list(loss.gaps)}
+        print_json(answer | gone | more)
     else:
         out.print(f"{chosen.flow.target} lacks of {chosen.flow.source}: {loss}", markup=False, highlight=False)
         if loss.bound is not None:

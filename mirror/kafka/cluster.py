@@ -47,7 +47,8 @@ class Cluster(GroupRequests):
             if topic.error_code == codes.UNKNOWN_TOPIC or (topic.is_internal and not include_internal):
                 continue
             if topic.error_code and not topic.partitions:
-                found.problems[topic.name] = spelled(topic.error_code, None)
+                hint = codes.hint(topic.error_code, "Describe on the topic")
+                found.problems[topic.name] = spelled(topic.error_code, None) + hint
                 continue
             found[topic.name] = Topic(
                 topic.name,

@@ -40,6 +40,7 @@ from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.staying import NOBODY
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
+from mirror.recovery.unlisted import removed_there
 from mirror.recovery.verify_steps import verify_so_far_step, verify_step
 
 _MIRROR_HOME, _FORWARD_AGAIN = "mirror home", "forward again"
@@ -371,10 +372,13 @@ def _not_as_it_was(forward: FlowEnds, record: Copied, anew: Collection[str]) -> 
             f"{source} is another cluster now ({found.cluster_id}) than the one that was copied ({record.source_id}): "
             "no failback to it is possible"
         )
-    short = [
-        f"{each} ends at {found.ends.get(each, 0)}, and was copied up to {position.upstream}"
-        for each, position in record.positions.items()
-        if found.ends.get(each, 0) < position.upstream and each.topic not in anew
+    reached = {each: at.upstream for each, at in record.positions.items() if at.upstream and each.topic not in anew}
+    gone = removed_there(forward, reached, found.ends)
+    short = [f"{each} is not there any more, and was copied up to {reached[each]}" for each in gone]
+    short += [
+        f"{each} ends at {found.ends[each]}, and was copied up to {at}"
+        for each, at in reached.items()
+        if found.ends.get(each, at) < at
     ]
     if short:
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from mirror.control.gaps import iso_time
@@ -22,6 +22,7 @@ from mirror.recovery.group_moves import MovePlan, unseen_groups_message
 from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, with_unsure
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
+from mirror.recovery.unlisted import removed_there
 from mirror.recovery.verify_steps import verify_so_far_step, verify_step
 
 DETECT = "detect"
@@ -67,12 +68,21 @@ class Loss:
         what was copied of nobody before it was removed from the source, by retention for instance: neither has it.
     gaps
         what the flow has passed by without copying it, and nobody has acknowledged, in words for people.
+    gone
+        the partitions that the source does not have any more, and up to where they were copied: what lay behind that
+        nobody can tell.
     """
 
     lacking: tuple[Lacking, ...]
     bound: str | None
     removed: tuple[Lacking, ...] = ()
     gaps: tuple[str, ...] = ()
+    gone: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing more is missing."""
+        return self.bound is None and not self.gone
 
     def __str__(self) -> str:
         """Return it for people."""
@@ -81,9 +91,12 @@ class Loss:
             f"{counted(count, 'offset')} missing: {named([str(each) for each in self.lacking])}"
             if count
             else "nothing is missing of what it has"
-            if self.removed or self.gaps
+            if self.removed or self.gaps or self.gone
             else "nothing is missing"
         )
+        if self.gone:
+            gone = named([f"{each} (copied up to {at})" for each, at in sorted(self.gone.items())])
+            what += f"; not there any more, so that nobody can tell what else it had, and the copy is all of it: {gone}"
         if self.removed:
             what += (
                 f"; removed from it before it was copied, so on neither: {named([str(one) for one in self.removed])}"
@@ -315,12 +328,14 @@ def loss_of(
             begins = {each: max(reached.get(each, 0), found.starts.get(each, 0)) for each in found.ends}
             short = {each: (begins[each], end) for each, end in found.ends.items() if begins[each] < end}
             held = ends.holding(short) if short else {}
+            recorded = {each: at for each, at in reached.items() if each.topic not in anew}
+            gone = {each: recorded[each] for each in removed_there(ends, recorded, found.ends)}
         except KafkaProblem as problem:
             why = str(problem)
         else:
             # Of what was never copied it is not known where it was to begin.
             removed = {each: (at, begins[each]) for each, at in reached.items() if at < begins.get(each, at)}
-            return Loss(_stretches(held), bound, _stretches(removed), tuple(copied.open_gaps))
+            return Loss(_stretches(held), bound, _stretches(removed), tuple(copied.open_gaps), gone)
     bound = f"what {ends.flow.source} has acknowledged {_unseen_since(copied)}, is not known ({why})"
     return Loss(_on_record(copied), bound, gaps=tuple(copied.open_gaps))
 
@@ -490,7 +505,7 @@ def _state_loss(move: Move, name: str, when: str) -> Step:
         facts: dict[str, Json] = {
             "lacking": loss.rows(),
             "removed": loss.removed_rows(),
-            "is_exact": loss.bound is None,
+            "is_exact": loss.is_exact,
         }
         return Result(Verdict.PASS, f"{move.flow.target}: {loss}", facts)
 

@@ -354,7 +354,9 @@ def stranded_on(request: Request) -> tuple[ClusterEnds, Loss, tuple[str, ...]]:
     # What has another topic in its place is named beside: of all others it is known what is missing.
     loss = loss_of(forward, record, ask_source=True, anew=anew | _of_other_topics(forward, record))
     uncounted = deselected_of(request.flow, record)
-    return forward, loss, uncounted if loss.bound is not None else (*uncounted, *_not_comparable(forward, record, anew))
+    if loss.bound is None:
+        uncounted += _not_comparable(forward, anew | {each.topic for each in loss.gone})
+    return forward, loss, uncounted
 
 
 def _of_other_topics(forward: FlowEnds, record: Copied) -> frozenset[str]:
@@ -366,13 +368,13 @@ def _of_other_topics(forward: FlowEnds, record: Copied) -> frozenset[str]:
     return frozenset(name for name, topic in now.items() if differ(topic_ids[name], topic.topic_id))
 
 
-def _not_comparable(forward: FlowEnds, record: Copied, anew: Collection[str]) -> tuple[str, ...]:
-    """Return what of a source is not what was copied of it, so that no position on record tells what is missing."""
-    source, names = forward.flow.source, {each.topic for each in record.positions}
-    gone = sorted(names - forward.topics(names).keys())
-    lost = (f"{source} does not have any more: {named(gone)}; what it had of it is not known",) if gone else ()
-    differences = but_for(forward.rewritten(), anew).difference_messages()
-    return (*lost, *(f"{source} has something else than was copied of {each}" for each in differences))
+def _not_comparable(forward: FlowEnds, named_beside: Collection[str]) -> tuple[str, ...]:
+    """Return what of a source is not what was copied of it, or may not be: no position tells what of it is missing."""
+    source, found = forward.flow.source, but_for(forward.rewritten(), named_beside)
+    return (
+        *(f"{source} has something else than was copied of {each}" for each in found.difference_messages()),
+        *(f"nobody can tell whether {source} still has what was copied of {each}" for each in found.unknown_messages()),
+    )
 
 
 def plan_migration(request: Request) -> MigrationProcedure:

@@ -14,6 +14,7 @@ from mirror.recovery.denying import is_denied
 from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.step_facts import named, positions_named, rows_of
 from mirror.recovery.steps import Known, Result
+from mirror.recovery.unlisted import removed_there
 from mirror.waiting import WaitTimeout, wait_until
 
 # The step that stops the applications.
@@ -41,6 +42,8 @@ class QuietSource:
         quiet = self._ended()
         if isinstance(quiet, Result):
             return quiet
+        # What may not be seen may grow; what was deleted does not.
+        removed_there(self.ends, self.ends.copied().positions, quiet)
         writers = self.ends.writers()
         # Of a burst no interval is known: if whoever runs the applications says that they are stopped, so it is. Who
         # sends at known intervals is waited for all the same: denials do not hold up super users.
@@ -173,6 +176,7 @@ class QuietSource:
             for each in sorted(now)
             if now[each] != fixed.get(each, 0)
         ]
+        grown += [f"{each} ended at {fixed[each]}, and is not listed any more" for each in sorted(fixed.keys() - now)]
         return f"logs of {self.ends.flow.source} do not end where they did: {named(grown)}" if grown else None
 
     def grown_by_others(self, facts: Mapping[str, Json]) -> str | None:
@@ -180,8 +184,11 @@ class QuietSource:
         fixed, now = positions_named(facts, "ends"), self.ends.ends().ends
         longer = {each: (fixed[each], end) for each, end in now.items() if each in fixed and end > fixed[each]}
         by_others = self.ends.written_by_others(longer) if longer else {}
+        # A topic that was deleted since is written to by nobody.
+        not_by_others = {*removed_there(self.ends, fixed, now), *(longer.keys() - by_others.keys())}
         return self._growth_message(
-            fixed, {each: end for each, end in now.items() if each not in longer or each in by_others}
+            {each: end for each, end in fixed.items() if each not in not_by_others},
+            {each: end for each, end in now.items() if each not in not_by_others},
         )
 
 

@@ -221,12 +221,14 @@ class _Planner:
         present = targets.intersection(each for topic in there.values() for each in topic.topic_partitions)
         starts, ends = self._target.offsets(present, "earliest"), self._target.offsets(present, "latest")
         source_starts, source_ends = self._source.offsets(sources, "earliest"), self._source.offsets(sources, "latest")
+        # Of one that the source does not show nobody knows.
+        without_records = {each for each, end in source_ends.items() if source_starts.get(each) == end}
         planned, empty, unmoved = [], 0, 0
         for group, source in wanted:
             target = remote_partition(source, self._settings)
             one = ShadowPartition(group, source, target, None, None)
             position = translated.get((group, target))
-            if source in source_ends and source_starts.get(source) == source_ends[source] and target not in ends:
+            if source in without_records and target not in ends:
                 empty += 1
             elif position is None:
                 planned.append(replace(one, refusal="no checkpoint on the target says where the group stands"))
@@ -235,7 +237,7 @@ class _Planner:
                 planned.append(replace(one, upstream=position.upstream, refusal=f"{target}: {why}"))
             elif isinstance(position.translation, NothingRead):
                 unmoved += 1
-            elif isinstance(position.translation, NotMirrored) and source_starts.get(source) == source_ends.get(source):
+            elif isinstance(position.translation, NotMirrored) and source in without_records:
                 empty += 1
             else:
                 at = _position(before, group, source), _position(after, group, source)

@@ -46,14 +46,30 @@ class WithGaps(StandInEnds):
         return replace(super().copied(), open_gaps=(GAP,))
 
 
-class WithoutTopics(StandInEnds):
-    """What was copied is not there any more."""
+class ListedLate(StandInEnds):
+    """What was copied is there, and was not listed a moment ago."""
 
     def topics(self, names: Collection[str]) -> Mapping[str, OldTopic]:
-        return {}
+        return {name: OldTopic(name, "id here", 1, 1, {}) for name in names}
 
     def ends(self) -> Ends:
         return replace(super().ends(), starts={}, ends={})
+
+
+class Deleted(StandInEnds):
+    """What was copied is not there any more."""
+
+    def ends(self) -> Ends:
+        self.world.unlisted = "deleted"
+        return super().ends()
+
+
+class Hidden(StandInEnds):
+    """What was copied may not be seen: the source lists none of it, and refuses it where it is asked for by name."""
+
+    def ends(self) -> Ends:
+        self.world.unlisted = "hidden"
+        return super().ends()
 
 
 class Recreated(StandInEnds):
@@ -61,6 +77,13 @@ class Recreated(StandInEnds):
 
     def rewritten(self, *, by_epochs: bool = False) -> Rewritten:
         return ANEW
+
+
+class Untold(StandInEnds):
+    """Neither leader epochs nor records tell whether the source has what was copied."""
+
+    def rewritten(self, *, by_epochs: bool = False) -> Rewritten:
+        return Rewritten(unknown={ORDERS: "neither side has the last records that were copied any more"})
 
 
 class CreatedAnew(StandInEnds):
@@ -128,6 +151,38 @@ def test_a_log_that_was_truncated_and_has_grown_does_not_tell_what_a_cut_off_fai
     assert "since it may have something else now: orders-0: it was truncated at offset 7" in str(plan.loss)
 
 
+@pytest.mark.parametrize("by_epochs", [True, False])
+def test_a_source_that_does_not_show_what_was_copied_does_not_tell_that_nothing_is_missing(
+    world: World, by_epochs: bool
+) -> None:
+    """Its records behind the copy passed for none, "as the source tells"."""
+    world.written[EAST], world.copied[EAST] = 15, 10
+    for kind, words in (
+        (Hidden, "looking at the topic orders: TOPIC_AUTHORIZATION_FAILED"),
+        (ListedLate, "looking at the topic orders: it was not listed, and is there"),
+    ):
+        ends = kind(world, THERE.flow)
+        loss = loss_of(ends, ends.copied(), ask_source=True, by_epochs=by_epochs)
+        assert words in str(loss.bound)
+        assert not loss.is_exact
+
+
+def test_what_a_deleted_topic_had_is_not_known_and_is_named_without_keeping_the_rest_from_being_moved(
+    world: World, tmp_path: Path
+) -> None:
+    """Nobody can copy any more what it had: no planned failover waits for it."""
+    ends = Deleted(world, THERE.flow)
+    loss = loss_of(ends, ends.copied(), ask_source=True)
+    assert (loss.bound, loss.is_exact, loss.gone) == (None, False, {ORDERS: 10})
+    assert str(loss).startswith("nothing is missing of what it has; not there any more, so that nobody can tell")
+    assert "orders-0 (copied up to 10)" in str(loss)
+    assert loss_of(ends, ends.copied(), ask_source=True, anew={ORDERS.topic}).is_exact, "it is made anew on purpose"
+    world.paused.clear()
+    move = replace(move_of(world, tmp_path), ends=ends, record=ends)
+    plan = look_ahead(Mode.PLANNED, move, None)
+    assert (plan.refusal, plan.loss.gone) == (None, {ORDERS: 10})
+
+
 def test_what_was_passed_by_is_missing_too(world: World) -> None:
     ends = WithGaps(world, THERE.flow)
     for ask_source in (True, False):
@@ -140,8 +195,12 @@ def test_what_was_passed_by_is_missing_too(world: World) -> None:
         pytest.param(StandInEnds, "PASS", "", id="nothing"),
         pytest.param(WithGaps, "FAIL", GAP, id="gaps"),
         pytest.param(Elsewhere, "UNKNOWN", "another cluster", id="another cluster"),
-        pytest.param(WithoutTopics, "UNKNOWN", "east does not have any more: orders", id="without the topic"),
+        pytest.param(Deleted, "UNKNOWN", '"offset": 10', id="without the topic"),
+        pytest.param(Hidden, "UNKNOWN", "TOPIC_AUTHORIZATION_FAILED", id="hidden"),
         pytest.param(Recreated, "UNKNOWN", "deleted and created anew", id="another topic"),
+        pytest.param(
+            Untold, "UNKNOWN", "nobody can tell whether east still has what was copied of orders-0", id="untold"
+        ),
         pytest.param(CreatedAnew, "UNKNOWN", '"reason": null', id="another topic, which keeps nobody from the rest"),
     ],
 )

@@ -262,6 +262,13 @@ def test_where_there_is_nothing_to_try_it_is_counted(world: World) -> None:
     assert "1 positions on partitions without a record" in again.notes[1]
 
 
+def test_a_partition_that_the_source_does_not_show_is_not_one_without_a_record(world: World) -> None:
+    """Neither its beginning nor its end was told, and the two passed for the same."""
+    world.group("shipping", ORDERS, (40, NotMirrored()))
+    del Admin.clusters["east"][ORDERS]
+    assert str(world.one().refusal).startswith("the group would have no position on the target: ")
+
+
 def test_only_groups_and_topics_of_the_flow_are_tried_and_no_shadows_of_before(world: World) -> None:
     for name in ("billing", "shipping", "console-1", shadow_name("stamp", "billing")):
         world.group(name, ORDERS, (40, Exact(1040)))

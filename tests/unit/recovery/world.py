@@ -12,6 +12,7 @@ from mirror.control.groups import GroupAction, GroupDecision
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.kafka.old_topics import OldTopic
+from mirror.kafka.problems import ClusterError
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -79,6 +80,8 @@ class World:
     # The topic of east: the id it has, None while it is deleted, and whether what is produced to it is refused.
     east_topic: str | None = "id here"
     is_closed: bool = False
+    # East does not list its topic: "deleted", or "hidden" from who asks.
+    unlisted: str = ""
     is_written_while_closed: bool = False
     saved: list[Path] = field(default_factory=list)
     is_probing: bool = False
@@ -166,6 +169,8 @@ class StandInEnds:
             self.world.written[self.flow.source] += 1
         source, world = self.flow.source, self.world
         own = self._own()
+        if source == EAST and world.unlisted:
+            return Ends(f"id of {source}", {}, {})
         starts = {ORDERS: world.starts[source], **dict.fromkeys(own, 0)}
         return Ends(f"id of {source}", starts, {ORDERS: world.written[source], **own})
 
@@ -200,6 +205,10 @@ class StandInEnds:
 
     def topics(self, names: Collection[str]) -> Mapping[str, OldTopic]:
         self.world.call()
+        if self.flow == THERE.flow and self.world.unlisted:
+            if names and self.world.unlisted == "hidden":
+                raise ClusterError(EAST, f"looking at the topic {min(names)}", "TOPIC_AUTHORIZATION_FAILED")
+            return {}
         now = self.world.east_topic if self.flow == THERE.flow else "id there"
         return {} if now is None else {name: OldTopic(name, now, 1, 1, {}) for name in names if name == ORDERS.topic}
 
