@@ -474,7 +474,11 @@ def _argv(path: Path, where: str, value: Any) -> tuple[str, ...]:
         raise ConfigError(path, None, where, "is a command: a text, or a list of texts")
     # Better known before the applications are stopped than when they are to be started again.
     if shutil.which(argv[0]) is None:
-        raise ConfigError(path, None, where, f"{argv[0]!r} is no program that can be run here")
+        name, sign, _ = argv[0].partition("=")
+        if sign and name.isidentifier():
+            why = f"sets {name}, which is a shell's to do, and no shell runs a command: put `env` before it"
+            raise ConfigError(path, None, where, why)
+        raise ConfigError(path, None, where, f"{without_secrets(argv[0])!r} is no program that can be run here")
     return tuple(argv)
 
 

@@ -99,6 +99,20 @@ def test_a_command_that_is_not_there_is_refused_before_any_is_run(tmp_path: Path
     assert wrong.value.key == "clusters.west.start"
 
 
+@pytest.mark.parametrize("command", ["PGPASSWORD=hunter2 psql", "PIN=hunter2 psql", "'PIN=a hunter2' psql"])
+def test_a_variable_before_a_command_is_refused_without_its_value(tmp_path: Path, command: str) -> None:
+    with pytest.raises(ConfigError, match="put `env` before it") as wrong:
+        commands(tmp_path, f'[clusters.west]\nstop = "{command}"')
+    assert "hunter2" not in str(wrong.value)
+    assert command.partition("=")[0].strip("'") in str(wrong.value)
+
+
+def test_a_whole_line_given_as_the_program_is_refused_without_its_secret(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no program that can be run here") as wrong:
+        commands(tmp_path, '[clusters.west]\nstop = ["psql --password hunter2"]')
+    assert "hunter2" not in str(wrong.value)
+
+
 def test_a_command_that_is_gone_when_it_is_to_be_run_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "stop-shop"
     program.write_text("#!/bin/sh\n")
