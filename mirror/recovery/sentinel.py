@@ -16,7 +16,7 @@ from typing import Any
 
 from mirror.config.settings import ClusterSettings
 from mirror.control.gaps import iso_time
-from mirror.kafka.channel import LATEST, Channel
+from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.partition_state import ActiveProducer, active_producers, transactional_ids
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
@@ -36,15 +36,24 @@ class Look:
         the producers with an id that they know.
     unknown
         the partitions of which one or the other is not reported, and why.
+    earlier
+        the producers that they knew right before they said where the logs end, where that was asked: who has written
+        in between is in what the log has grown by at the next look, and is not news of it.
     """
 
     ends: Mapping[TopicPartition, int]
     producers: Mapping[TopicPartition, tuple[ActiveProducer, ...]] = field(default_factory=dict)
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+    earlier: Mapping[TopicPartition, tuple[ActiveProducer, ...]] = field(default_factory=dict)
 
     def then(self, now: Look, unknown: Mapping[TopicPartition, str]) -> Look:
         """Return what is known at a later look: what that could not tell this one could; ``unknown`` is said of it."""
-        return Look({**self.ends, **now.ends}, {**self.producers, **now.producers}, unknown)
+        earlier = {**self.earlier, **now.earlier}
+        return Look({**self.ends, **now.ends}, {**self.producers, **now.producers}, unknown, earlier)
+
+    def known(self, partition: TopicPartition) -> dict[int, ActiveProducer]:
+        """Return, by id, the producers of which nothing is news that stands before the end of the log."""
+        return {each.producer_id: each for each in self.earlier.get(partition, self.producers.get(partition, ()))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +168,14 @@ def still_written(before: Look, now: Look) -> tuple[StillWritten, ...]:
         start = before.ends.get(partition, -1)
         if start == end or (start < 0 and partition in before.unknown):
             continue
-        known = {each.producer_id: each for each in before.producers.get(partition, ())}
+        known = before.known(partition)
         changed = [each for each in now.producers.get(partition, ()) if known.get(each.producer_id) != each]
-        wrote = tuple(each for each in changed if _has_written(known.get(each.producer_id), each))
+        wrote = [each for each in changed if _has_written(known.get(each.producer_id), each)]
         ended = [each for each in changed if each not in wrote]
         is_marker = not wrote and bool(ended) and end - start <= len(ended)
-        found.append(StillWritten(partition, start, end, wrote, is_marker))
+        if end - start > len(ended):
+            wrote += [each for each in ended if _may_have_written(known.get(each.producer_id), each, alone=not wrote)]
+        found.append(StillWritten(partition, start, end, tuple(wrote), is_marker))
     return tuple(found)
 
 
@@ -176,9 +187,11 @@ def look(channel: Channel, partitions: Collection[TopicPartition]) -> Look:
     ConnectionFailed
         if no broker can be reached.
     """
-    ends = channel.find_offsets(list(partitions), LATEST)
+    earlier = active_producers(channel, partitions)
+    # With what is not replicated yet: of that, too, the leader knows the producer.
+    ends = channel.find_offsets(list(partitions), LATEST, View.WRITTEN)
     producers = active_producers(channel, partitions)
-    return Look(ends, producers, {partition: str(why) for partition, why in ends.problems.items()})
+    return Look(ends, producers, {partition: str(why) for partition, why in ends.problems.items()}, earlier)
 
 
 def watch(
@@ -281,3 +294,14 @@ def _has_written(before: ActiveProducer | None, now: ActiveProducer) -> bool:
     if before is None or before.epoch != now.epoch:
         return now.last_sequence >= 0
     return (before.last_sequence, before.last_timestamp_ms) != (now.last_sequence, now.last_timestamp_ms)
+
+
+def _may_have_written(before: ActiveProducer | None, now: ActiveProducer, *, alone: bool) -> bool:
+    """Tell whether a producer has written that the last marker took the sequences of, with the epoch they were of.
+
+    From Kafka 4 each transaction ends with such a marker (KIP-890). Of one that was open before it is not known,
+    unless the producer is ``alone``: nobody else has written.
+    """
+    return now.last_sequence < 0 and (
+        before is None or (before.epoch != now.epoch and (before.open_since is None or alone))
+    )

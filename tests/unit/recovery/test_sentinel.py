@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
+from typing import cast
 
+import pytest
+
+from mirror.kafka.answers import PartitionAnswers
+from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.partition import TopicPartition
 from mirror.recovery.late_writers import LateWriter
-from mirror.recovery.sentinel import Look, StillWritten, Watched, seen_in, still_written, until_quiet
+from mirror.recovery.sentinel import Look, StillWritten, Watched, look, seen_in, still_written, until_quiet
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
 SHOP = ActiveProducer(40, 2, 7, 1_000)
@@ -46,6 +52,60 @@ def test_where_no_producer_has_changed_it_was_one_without_an_id() -> None:
     (found,) = still_written(Look({ORDERS: 10}, {ORDERS: (SHOP,)}), Look({ORDERS: 11}, {ORDERS: (SHOP,)}))
     assert (found.producers, found.is_marker) == ((), False)
     assert found.describe({}) == "orders-0 from 10 to 11: a client without a producer id"
+
+
+def test_a_transaction_whose_marker_took_the_producer_s_sequences_is_its_producer_s() -> None:
+    """From Kafka 4 each marker has a new epoch: it was "a client without a producer id", unless a look saw it open."""
+    before = Look({ORDERS: 10}, {ORDERS: (SHOP, TILL)})
+    done = replace(SHOP, epoch=3, last_sequence=-1)
+    (found,) = still_written(before, Look({ORDERS: 12}, {ORDERS: (done, TILL)}))
+    assert (found.producers, found.is_marker) == ((done,), False)
+    (found,) = still_written(Look({ORDERS: 10}), Look({ORDERS: 12}, {ORDERS: (done,)}))
+    assert found.producers == (done,), "its first transaction"
+    till = replace(TILL, last_sequence=4)
+    (found,) = still_written(before, Look({ORDERS: 13}, {ORDERS: (done, till)}))
+    assert set(found.producers) == {done, till}
+
+
+def test_who_has_only_ended_a_transaction_beside_another_s_record_is_not_named() -> None:
+    was_open = Look({ORDERS: 10}, {ORDERS: (replace(SHOP, open_since=8), TILL)})
+    done, till = replace(SHOP, epoch=3, last_sequence=-1), replace(TILL, last_sequence=4)
+    (found,) = still_written(was_open, Look({ORDERS: 12}, {ORDERS: (done, till)}))
+    assert found.producers == (till,)
+    (found,) = still_written(was_open, Look({ORDERS: 12}, {ORDERS: (done, TILL)}))
+    assert found.producers == (done,), "nobody else is known to have written"
+    (found,) = still_written(was_open, Look({ORDERS: 12}, {ORDERS: (SHOP, TILL)}))
+    assert found.producers == (), "its sequence is the former one"
+
+
+class _WritingOn:
+    """A leader to whose log a producer appends a record before each request, so many times, and then no more."""
+
+    def __init__(self, records: int) -> None:
+        self.records, self.end = records, 0
+
+    def _written(self) -> int:
+        self.end = min(self.end + 1, self.records)
+        return self.end
+
+    def find_offsets(self, partitions: list[TopicPartition], at: int, view: View) -> PartitionAnswers[int]:
+        assert (at, view) == (LATEST, View.WRITTEN)
+        return PartitionAnswers(dict.fromkeys(partitions, self._written()))
+
+    def ask_leaders(
+        self, what: str, wanted: list[TopicPartition], ask: object
+    ) -> PartitionAnswers[tuple[ActiveProducer, ...]]:
+        return PartitionAnswers(dict.fromkeys(wanted, (replace(SHOP, last_sequence=self._written()),)))
+
+
+@pytest.mark.parametrize("records", range(2, 10))
+def test_who_wrote_between_two_questions_of_a_look_is_named(records: int) -> None:
+    """The last record of a producer, written right behind where a look saw the log end, was nobody's at the next."""
+    channel = cast(Channel, _WritingOn(records))
+    looks = [look(channel, [ORDERS]) for _ in range(5)]
+    grown = [one for before, now in itertools.pairwise(looks) for one in still_written(before, now)]
+    assert all([each.producer_id for each in one.producers] == [SHOP.producer_id] for one in grown)
+    assert bool(grown) == (records > 2)
 
 
 def test_who_wrote_is_told_in_the_form_of_all_late_writers_with_what_brokers_do_not_tell() -> None:
@@ -90,11 +150,11 @@ def test_behind_a_write_it_must_rest_for_as_long_again() -> None:
     ends = [1, 1, 2, 2, 2, 2, 2]
     looks: list[int] = []
 
-    def look() -> Look:
+    def seen() -> Look:
         looks.append(ends[len(looks)])
         return Look({ORDERS: looks[-1]})
 
-    written, _ = until_quiet(look, 3, 60, lambda: len(looks) - 1)
+    written, _ = until_quiet(seen, 3, 60, lambda: len(looks) - 1)
     assert (written, len(looks)) == ((), 6), "three looks after the one that saw it"
 
 
@@ -105,11 +165,11 @@ def test_what_grew_while_its_leader_was_silent_is_seen_once_it_answers() -> None
     looks = [Look({ORDERS: 10}), SILENT, Look({ORDERS: 12}), *[Look({ORDERS: 12})] * 9]
     asked: list[Look] = []
 
-    def look() -> Look:
+    def seen() -> Look:
         asked.append(looks[len(asked)])
         return asked[-1]
 
-    assert until_quiet(look, 3, 60, lambda: len(asked))[0] == ()
+    assert until_quiet(seen, 3, 60, lambda: len(asked))[0] == ()
     # Quiet since the third look, not since the first.
     assert len(asked) == 6
     more, last = iter(looks[:2]), looks[2]
@@ -121,11 +181,11 @@ def test_a_log_must_have_been_seen_for_as_long_as_it_is_said_to_be_quiet() -> No
     looks = [*[SILENT] * 4, *[Look({ORDERS: 12})] * 9]
     asked: list[Look] = []
 
-    def look() -> Look:
+    def seen() -> Look:
         asked.append(looks[len(asked)])
         return asked[-1]
 
-    _, last = until_quiet(look, 5, 60, lambda: len(asked))
+    _, last = until_quiet(seen, 5, 60, lambda: len(asked))
     assert (len(asked), last.unknown) == (10, {})
     once = iter([SILENT])
     _, last = until_quiet(lambda: next(once, Look({ORDERS: 12})), 600, 0.5)
