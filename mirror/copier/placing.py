@@ -124,7 +124,7 @@ def _tail_length(work: PartitionWork, ends: Ends | NotYet) -> int:
     if isinstance(ends, NotYet) or handover is None or handover.position.settled:
         return 0
     until = handover.foreign_until.offset if handover.foreign_until is not None else 0
-    return max(0, ends.target_end - max(handover.position.downstream, until))
+    return max(0, ends.target_end - max(handover.position.downstream, until, handover.looked_until))
 
 
 def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: ClusterLinks) -> Place:
@@ -258,7 +258,7 @@ def _go_on(
         return outcome
     again = None
     if isinstance(outcome, Ready | Partly) and not is_decided:
-        looked_from = max(handover.position.downstream, foreign_until)
+        looked_from = max(handover.position.downstream, foreign_until, handover.looked_until)
         again = gaps.copied_again(work, handover.position, outcome.handover.position, ends, looked_from, now_ms)
     if again is not None and not again.passed:
         return Refused(gaps.stop_reason(again), (*records, *gaps.news(again, work.gaps)))
@@ -315,9 +315,10 @@ def _resume(
     stretches = _stretches(work)
     is_ours = flow.writers.__contains__
     piece = _Piece(time.monotonic() + _MATCH_SECONDS, is_over)
+    looked_until = work.handover.looked_until if work.handover.looked_until <= ends.target_end else 0
 
     def read() -> resume.Logs:
-        piece.reached = start_at = max(old.downstream, ends.target_start, foreign_until)
+        piece.reached = start_at = max(old.downstream, ends.target_start, foreign_until, looked_until)
         read_tail = committed if has_lost else read_batches
         tail = piece.of(read_tail(target, work.target, start_at, ends.target_end))
         originals = read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed)
@@ -325,15 +326,15 @@ def _resume(
         if work.left_out:
             originals = mirrored.without(originals, work.left_out, skipped)
         watching = () if is_decided and not stretches else watched(tail, stretches, is_ours)
-        return resume.Logs(originals, watching, skipped, foreign_until)
+        return resume.Logs(originals, watching, skipped, foreign_until, looked_until)
 
     try:
         found = resume.resume(
             work, work.handover, ends, _of_no_producer if is_decided else is_ours, read, _next_batch(flow, work)
         )
-        if isinstance(found, Refused) and (piece.is_cut or ends.source_start > old.upstream):
+        if isinstance(found, Refused) and (piece.is_cut or looked_until or ends.source_start > old.upstream):
             # What compaction has left, or retention, is compared with the whole.
-            piece.until = math.inf
+            piece.until, looked_until = math.inf, 0
             if not is_over():
                 found = resume.resume(work, work.handover, ends, is_ours, read, _next_batch(flow, work), is_whole=True)
                 if not piece.is_cut:
@@ -342,11 +343,23 @@ def _resume(
         if isinstance(found, Refused) or not piece.is_cut:
             return found
         message = f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}"
-        position = replace(found.handover.position, downstream=piece.reached, next_batch=None)
+        # Right behind the last that is certain: what compaction has removed since explains something of what follows.
+        is_further = found.skipped_by_match > 0
+        downstream = found.handover.runs[-1].downstream_end if is_further else old.downstream
+        position = replace(found.handover.position, downstream=downstream, next_batch=None)
+        looked_until = 0 if is_further else piece.reached
         # The position is recorded when all is matched: until then it is one of many.
         unwritten = found.records[:-1]
         return Partly(
-            replace(found.handover, position=position, clean=False, is_recorded=False, unwritten=unwritten), message
+            replace(
+                found.handover,
+                position=position,
+                clean=False,
+                is_recorded=False,
+                unwritten=unwritten,
+                looked_until=looked_until,
+            ),
+            message,
         )
     except JavaWrote:
         return WrittenByMm2()

@@ -203,12 +203,16 @@ class Logs(NamedTuple):
         counts what ``source`` does not yield because it is not to be copied.
     foreign_until
         from where on the tail is read, if that is behind the position: others alone have written before.
+    looked_until
+        from where on it is read because in a piece before nothing was certain. What compaction has removed up to there
+        is not seen: a tail that it has thinned is compared from the position on.
     """
 
     source: Iterable[Batch]
     tail: Iterable[Batch]
     left_out: LeftOut | None = None
     foreign_until: int = 0
+    looked_until: int = 0
 
 
 def resume(
@@ -236,11 +240,12 @@ def resume(
     """
     old = handover.position
     logs = read()
-    compared = _compare(work, old, is_ours, logs, match_tail)
-    if isinstance(compared.outcome, Mismatch):
+    compared = _compare(work, old, is_ours, logs, partial(match_tail, downstream=old.downstream))
+    if isinstance(compared.outcome, Mismatch) and not logs.looked_until:
         # Rare, and dearer: compaction may have thinned either log since.
         thinned = partial(
             match_thinned,
+            downstream=old.downstream,
             # What was not read because others wrote it is no hole.
             holes_from=(
                 max(old.upstream, ends.source_start),

@@ -6,7 +6,8 @@ against the source from the recorded position on; the contents are the check.
 
 Invariants:
 
-(a) A long tail is matched a second at a time; where that got to is handed over as a position that is not clean.
+(a) A long tail is matched a second at a time; where that got to is handed over as a position that is not clean. It is
+    right behind the last record found, of both logs: what the target has removed behind that counts with what follows.
 (b) The tail is matched up to the leader's log end, once that is replicated, not up to the high watermark: what lies
     between was written too.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 
 from mirror.kafka import batch
 from mirror.kafka.batch import Header, Record
-from mirror.model.offset_map import Run, extend, runs_of
+from mirror.model.offset_map import Run, extend
 
 # A data batch: its bytes and its header.
 Batch = tuple[memoryview, Header]
@@ -46,6 +47,8 @@ def match_tail(
     upstream: int,
     is_ours: Callable[[int], bool],
     changed: Callable[[memoryview], Sequence[Record]] | None = None,
+    *,
+    downstream: int = 0,
 ) -> Matched | Mismatch:
     """Match what ``tail`` holds of our writers against ``source``, both beginning at the recorded position.
 
@@ -54,7 +57,7 @@ def match_tail(
     source
         data batches of the source from ``upstream`` on; the first may begin before it.
     tail
-        data batches of the target from the recorded downstream position on.
+        data batches of the target from the recorded downstream position on; the first may begin before it.
     upstream
         the recorded upstream position.
     is_ours
@@ -63,6 +66,8 @@ def match_tail(
     changed
         decodes a batch of the source into what was sent of it, with the offsets of the originals, where that is not
         what it holds.
+    downstream
+        the recorded downstream position.
     """
     runs: list[Run] = []
     reader = _SourceRecords(source, upstream, changed)
@@ -70,22 +75,25 @@ def match_tail(
     for content, header in tail:
         if header.is_transactional or not is_ours(header.producer_id):
             continue
-        whole = reader.take_batch(content, header)
+        whole = reader.take_batch(content, header) if header.base_offset >= downstream else None
         if whole is not None:
             extend(runs, whole)
-        else:
-            expected = reader.take(header.record_count)
-            # A target that stamps records itself has not kept their timestamps.
-            kept = slice(2, 5) if header.has_append_time else slice(1, 5)
-            if [record[kept] for record in expected] != [record[kept] for record in batch.records(content)]:
-                return Mismatch(
-                    f"the target holds {header.record_count} records at offset {header.base_offset}, written by this "
-                    f"flow (producer id {header.producer_id}), that are not the source's from offset "
-                    f"{expected[0].offset if expected else reader.position} on"
-                )
-            for run in runs_of([record.offset for record in expected], header.base_offset):
-                extend(runs, run)
-        count += header.record_count
+            count += header.record_count
+            continue
+        copies = [record for record in batch.records(content) if record.offset >= downstream]
+        expected = reader.take(len(copies))
+        # A target that stamps records itself has not kept their timestamps.
+        kept = slice(2, 5) if header.has_append_time else slice(1, 5)
+        if [record[kept] for record in expected] != [record[kept] for record in copies]:
+            return Mismatch(
+                f"the target holds {len(copies)} records at offset {header.base_offset}, written by this flow "
+                f"(producer id {header.producer_id}), that are not the source's from offset "
+                f"{expected[0].offset if expected else reader.position} on"
+            )
+        # Compaction may have left holes between them, the same on both sides.
+        for original, copy in zip(expected, copies, strict=True):
+            extend(runs, Run(original.offset, copy.offset, 1))
+        count += len(copies)
     return Matched(reader.position, tuple(runs), count)
 
 

@@ -37,6 +37,7 @@ def match_thinned(
     is_ours: Callable[[int], bool],
     changed: Callable[[memoryview], Sequence[Record]] | None = None,
     *,
+    downstream: int = 0,
     holes_from: tuple[int, int],
     source_end: int,
 ) -> Matched | Mismatch:
@@ -67,8 +68,10 @@ def match_thinned(
         # A target that stamps records itself has not kept their timestamps.
         kept = slice(2, 5) if header.has_append_time else slice(1, 5)
         for record in batch.records(content):
-            absent += record.offset - expected
-            expected = record.offset + 1
+            if record.offset < downstream:
+                continue
+            absent += max(0, record.offset - expected)
+            expected = max(expected, record.offset + 1)
             skipped = originals.find(tuple(record)[kept], kept, most_skipped=absent)
             if skipped is not None:
                 *passed, original = originals.take(skipped + 1)

@@ -155,6 +155,8 @@ class Handover:
         whether the copy has a transaction marker of this flow right behind the position.
     foreign_until
         up to where, from the position on, the copy has nothing of this flow; None if that is not known.
+    looked_until
+        up to where, from the position on, a match in pieces has read and found nothing that is certain; 0: it has not.
     read_from
         the source's offset to read from; None: as the position says.
     """
@@ -168,6 +170,7 @@ class Handover:
     owes_sync: bool = False
     is_marker_next: bool = False
     foreign_until: ForeignUntil | None = None
+    looked_until: int = 0
     read_from: int | None = None
 
 

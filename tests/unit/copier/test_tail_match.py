@@ -196,3 +196,22 @@ def test_a_batch_that_begins_before_the_position_is_not_taken_as_a_whole() -> No
     tail = appended([bytes(batch.encode([record(0), record(1)], 0, OURS, 0))], 1)
     assert isinstance(match_tail(source, tail, 1, is_ours), Mismatch)
     assert match_tail(source, tail, 0, is_ours) == Matched(2, (Run(0, 1, 2),), 2)
+
+
+def test_what_lies_before_the_position_on_the_copy_is_not_matched_once_more() -> None:
+    """A match in pieces goes on right behind a record, in the middle of a batch perhaps."""
+    source = [dense([record(1)]), dense([record(2)])]
+    tail = appended([bytes(batch.encode([record(0), record(1), record(2)], 0, OURS, 0))], 8)
+    assert match_tail(source, tail, 1, is_ours, downstream=9) == Matched(3, (Run(1, 9, 2),), 2)
+    whole = [dense([record(1), record(2)])]
+    assert match_tail(whole, tail, 1, is_ours, downstream=9) == Matched(3, (Run(1, 9, 2),), 2)
+    doubled = appended([bytes(batch.encode([record(1), record(2)], 0, OURS, 0))], 8)
+    assert isinstance(match_tail(whole, doubled, 1, is_ours, downstream=9), Mismatch)
+
+
+def test_where_both_cleaners_have_removed_the_same_each_copy_has_its_own_offset() -> None:
+    """A position that was translated back stood behind a record that was not read."""
+    source = [sparse([record(20), record(22)], 20, 23)]
+    content, header = sparse([record(20)._replace(offset=8), record(22)._replace(offset=10)], 8, 11)
+    ours = (content, header._replace(producer_id=OURS.producer_id))
+    assert match_tail(source, [ours], 20, is_ours) == Matched(23, (Run(20, 8, 1), Run(22, 10, 1)), 2)

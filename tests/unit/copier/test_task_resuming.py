@@ -156,6 +156,94 @@ def test_a_match_that_an_end_interrupts_goes_on_in_the_next_epoch(copying: Copyi
     assert list(known.runs) == [Run(0, 0, 7)]
 
 
+def record(offset: int, key: bytes) -> Record:
+    return Record(0, TIME + offset, key, b"%d" % offset, (), -1)
+
+
+def thin_tail(copying: Copying, keys: str, *, source_lacks: str = "", copy_lacks: str = "", others: int = 0) -> None:
+    """A tail of one record a batch of which the cleaners have removed some, of either log; a fetch brings one batch.
+
+    ``keys``: of the records 1 to 9, of which each has been copied to its own offset; what lacks is said by offset.
+    """
+    copying.begin()
+    for offset, key in enumerate(keys, start=1):
+        for log, lacks in ((copying.source(), source_lacks), (copying.copy(), copy_lacks)):
+            producer = OURS if log is copying.copy() else batch.PLAIN
+            if str(offset) in lacks:
+                log.end += 1
+            else:
+                log.put(
+                    bytes(batch.encode([record(offset, key.encode())], 0, producer, offset if producer is OURS else -1))
+                )
+    for _ in range(others):
+        copying.copy().write(b"theirs")
+    copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], clean=False)
+    copying.writes_as(OURS.producer_id + 1)
+    copying.copy().most_bytes = 1
+
+
+@pytest.mark.parametrize("latency_seconds", [0.0, 0.2, 0.4, 0.6, 1.2])
+@pytest.mark.parametrize(
+    ("keys", "source_lacks", "copy_lacks"),
+    [
+        # The copy of 1 was removed for that of 8, which is in another piece; so it is not certain before that.
+        ("abcddddae", "456", "1456"),
+        ("abcdddaef", "45", "145"),
+        ("abddddaef", "345", "1345"),
+        ("abcdefgae", "", "1"),
+        # All that a piece holds is certain, and what lies at its end says something of the next one.
+        ("abacdefgh", "", "1"),
+        ("abcdcefgh", "", "3"),
+    ],
+)
+def test_a_long_tail_that_compaction_has_thinned_is_not_copied_again(
+    copying: Copying, keys: str, source_lacks: str, copy_lacks: str, latency_seconds: float
+) -> None:
+    thin_tail(copying, keys, source_lacks=source_lacks, copy_lacks=copy_lacks, others=3)
+    held = copying.copy().values()
+    copying.west.latency_seconds = latency_seconds
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.stopped is None
+    assert copying.copy().values() == held
+    assert both_positions(result) == (10, 13, True)
+    known = copying.state().offset_map(ORDERS)
+    assert known is not None
+    lacks = {int(each) for each in source_lacks + copy_lacks}
+    copied = [offset for run in known.runs for offset in range(run.upstream, run.upstream_end)]
+    assert copied == [offset for offset in range(10) if offset not in lacks]
+    assert all(run.upstream == run.downstream for run in known.runs)
+
+
+def test_what_others_have_written_behind_a_copy_that_the_cleaner_has_removed_does_not_hide_that_it_was_made(
+    copying: Copying,
+) -> None:
+    """They fill some pieces of a match. That the copy of 1 is gone explains why 1 does not come before 2."""
+    copying.begin()
+    for offset in (1, 2):
+        copying.source().put(bytes(batch.encode([record(offset, b"key")], 0, batch.PLAIN, -1)))
+    copying.copy().end += 1
+    for _ in range(9):
+        copying.copy().write(b"theirs")
+    copying.copy().put(bytes(batch.encode([record(2, b"key")], 0, OURS, 2)))
+    held = copying.copy().values()
+    copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], clean=False)
+    copying.writes_as(OURS.producer_id + 1)
+    copying.copy().most_bytes = 1
+    copying.west.latency_seconds = 0.4
+    result = copying.epoch(60.0)[ORDERS]
+    assert copying.copy().values() == held
+    assert both_positions(result) == (3, 12, True)
+
+
+def test_how_far_a_match_has_looked_says_nothing_of_a_copy_that_has_been_cut_off_before(copying: Copying) -> None:
+    copying.begin()
+    lose_the_answer(copying, b"1")
+    copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], clean=False, looked_until=9)
+    result = copying.epoch()[ORDERS]
+    assert copying.copy().values() == [b"0", b"1"]
+    assert both_positions(result) == (2, 2, True)
+
+
 def test_a_tail_that_is_not_the_sources_stops_the_copy(copying: Copying) -> None:
     copying.begin()
     lose_the_answer(copying, b"1")
@@ -274,8 +362,14 @@ def test_what_arrived_behind_that_is_matched(copying: Copying) -> None:
     assert copying.copy().values() == [b"0", b"theirs", b"theirs", b"theirs", b"1"]
 
 
-@pytest.mark.parametrize("offset", [1, 4], ids=["all is read", "what others wrote is not"])
-def test_what_others_wrote_and_is_not_read_is_no_hole_that_compaction_left(copying: Copying, offset: int) -> None:
+@pytest.mark.parametrize(
+    ("offset", "latency_seconds"),
+    [(1, 0.0), (1, 1.2), (4, 0.0)],
+    ids=["all is read", "in pieces", "what others wrote is not"],
+)
+def test_what_others_wrote_and_is_not_read_is_no_hole_that_compaction_left(
+    copying: Copying, offset: int, latency_seconds: float
+) -> None:
     """Taken for one, it would explain why the records 1 and 2 are not there, and they would never be copied."""
     copying.begin()
     others_wrote(copying, copying.handovers[ORDERS], offset)
@@ -283,7 +377,9 @@ def test_what_others_wrote_and_is_not_read_is_no_hole_that_compaction_left(copyi
         copying.source().write(value)
     (last,) = [content for content, header in copying.source().log if header.base_offset == 3]
     copying.copy().put(bytes(batch.encode(batch.records(last), 0, OURS, 1)))
-    result = copying.epoch()[ORDERS]
+    copying.copy().most_bytes = 1
+    copying.west.latency_seconds = latency_seconds
+    result = copying.epoch(60.0)[ORDERS]
     assert result.stopped is not None
     assert "is not what east has behind the position 1" in result.stopped
 

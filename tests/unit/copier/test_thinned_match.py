@@ -32,12 +32,16 @@ def copy_of(original: Record, offset: int) -> Batch:
     return as_logged(dense([original], producer=OURS, sequence=0)[0], offset)
 
 
+def is_ours(producer_id: int) -> bool:
+    return producer_id == OURS.producer_id
+
+
 def matched(source: Sequence[Record], tail: Sequence[Batch], end: int) -> Matched | Mismatch:
     return match_thinned(
         source_log(source),
         tail,
         UPSTREAM,
-        lambda producer_id: producer_id == 7,
+        is_ours,
         holes_from=(UPSTREAM, DOWNSTREAM),
         source_end=end,
     )
@@ -122,7 +126,7 @@ def test_holes_explain_as_many_records_as_they_are_wide() -> None:
 def test_without_compaction_it_says_what_the_strict_match_says() -> None:
     left = [record(20 + at, at % 2, at) for at in range(5)]
     tail = [copy_of(each, 8 + at) for at, each in enumerate(left[:3])]
-    strict = match_tail(source_log(left), tail, UPSTREAM, lambda producer_id: producer_id == 7)
+    strict = match_tail(source_log(left), tail, UPSTREAM, is_ours)
     assert isinstance(strict, Matched)
     thinned = matched(left, tail, 25)
     assert isinstance(thinned, Matched)
@@ -228,3 +232,13 @@ def test_no_original_is_passed_over_for_which_the_tail_has_no_hole() -> None:
     assert isinstance(matched(source, [copy_of(source[1], DOWNSTREAM)], 22), Mismatch)
     # One offset further there is one; what came before the later record is not certain then.
     assert matched(source, [copy_of(source[1], DOWNSTREAM + 1)], 22) == Matched(20, (), 0)
+
+
+def test_a_batch_may_begin_before_the_position_or_before_the_log_does() -> None:
+    """A broker hands out whole batches: what was matched before is not again, and what somebody has removed is found."""
+    source = source_log([record(20 + at, at, at) for at in range(4)])
+    whole = as_logged(dense([record(20 + at, at, at) for at in range(4)], producer=OURS, sequence=0)[0], 8)
+    behind = match_thinned(source[2:], [whole], 22, is_ours, downstream=10, holes_from=(22, 10), source_end=24)
+    assert behind == Matched(24, (Run(22, 10, 2),), 2)
+    removed = match_thinned(source, [whole], 20, is_ours, downstream=8, holes_from=(20, 11), source_end=24)
+    assert removed == Matched(24, (Run(20, 8, 4),), 4)
