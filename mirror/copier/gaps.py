@@ -250,6 +250,21 @@ def copied_again(
     return settle(gap, work.gaps)
 
 
+def copied_before(work: PartitionWork, recorded: Position, ends: tuple[int, int], downstream: int, now_ms: int) -> Gap:
+    """Return the gap of records that the target took at ``downstream``, before the position: its log had been cut.
+
+    The copy goes back, and comes to them once more. ``ends``: offsets of the source, from one up to, not including,
+    another.
+    """
+    flow, (start, end) = work.flow, ends
+    reason = (
+        f"{flow.target} took the offsets {_range(start, end)} of {work.source} at offset {downstream} of {work.target}"
+        ", where copies of earlier ones had been: its log was truncated. They are copied again behind those, so that "
+        "readers of the copy meet them twice, and the first time too early"
+    )
+    return Gap(work.source, start, end, reason, now_ms, GapKind.COPIED_AGAIN, downstream, recorded.topic_id)
+
+
 def unmatched(work: PartitionWork, position: Position, ends: Ends, reason: str, now_ms: int) -> Detour:
     """Return the way on behind a tail of the target that is not understood: all behind the position is copied again."""
     message = (

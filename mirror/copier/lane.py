@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mirror.copier import gaps, oversized
+from mirror.copier import gaps, oversized, resume
 from mirror.copier.backoff import Backoff
 from mirror.copier.foreign_batches import ForeignBatches, LeftOut
 from mirror.copier.merging import CopiedBatch, Merging
@@ -35,7 +35,7 @@ from mirror.model.offset_map import Run, extend, runs_of
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord
-from mirror.model.state_values import RUNS_PER_CHUNK, chunk_record, no_chunk_record
+from mirror.model.state_values import RUNS_PER_CHUNK, chunk_record
 from mirror.model.stretches import between, hold, united
 
 # More than this waiting for the target, and the source is not asked for more.
@@ -101,7 +101,7 @@ class Lane:
         self.backoff_until = 0.0
         self.trouble: str | None = None
         self.stopped: str | None = None
-        forgotten = _forgotten(work, handover.position)
+        forgotten = resume.forgotten(work, handover.position)
         self.is_dirty = not handover.is_recorded or bool(forgotten)
         self.owes_mm2 = False
         self.syncs = syncs
@@ -508,6 +508,10 @@ class Lane:
             )
             self.stream.give_up()
         if self._target_ended_at is not None:
+            ends = piece.spans[0][0], piece.upstream_next
+            again = gaps.copied_before(self.work, self._begun_at, ends, base_offset, int(time.time() * 1000))
+            self._unwritten.append(again.record())
+            self.is_dirty = True
             return
         if self._foreign is not None:
             self._foreign.appended(base_offset, base_offset + piece.count)
@@ -591,10 +595,3 @@ class Lane:
         self._dead_letters += 1
         self._is_parked = self._is_offered_parked = False
         self._settle()
-
-
-def _forgotten(work: PartitionWork, position: Position) -> list[StateRecord]:
-    """Return what takes dead chunks out of the state topic, unless they were found dead before the copy went back."""
-    if work.dead is None or work.dead.incarnation != position.incarnation:
-        return []
-    return [no_chunk_record(work.source, chunk) for chunk in work.dead.chunks if chunk < position.chunk]

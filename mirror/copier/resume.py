@@ -37,7 +37,7 @@ from mirror.model.offset_map import Run, extend
 from mirror.model.partition import TopicPartition
 from mirror.model.position import NextBatch, Position
 from mirror.model.state_record import StateRecord
-from mirror.model.state_values import RUNS_PER_CHUNK, Takeover, chunk_record
+from mirror.model.state_values import RUNS_PER_CHUNK, Takeover, chunk_record, no_chunk_record
 
 _IF_CHANGED = (
     "; what its transforms make of a record must depend on the record alone, and not be set differently while there is "
@@ -336,6 +336,13 @@ def _compare(
     source = noting_epochs(logs.source, epochs)
     outcome = match(source, logs.tail, old.upstream, is_ours, changed.records if changed else None)
     return _Compared(outcome, epochs, changed, logs.left_out)
+
+
+def forgotten(work: PartitionWork, position: Position) -> list[StateRecord]:
+    """Return what takes dead chunks out of the state topic, unless they were found dead before the copy went back."""
+    if work.dead is None or work.dead.incarnation != position.incarnation:
+        return []
+    return [no_chunk_record(work.source, chunk) for chunk in work.dead.chunks if chunk < position.chunk]
 
 
 def in_chunks(

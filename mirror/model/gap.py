@@ -34,7 +34,8 @@ class GapKind(StrEnum):
     UNMATCHED = "unmatched"
     """What this flow wrote behind its last recorded position is not what the source has there."""
     COPIED_AGAIN = "copied-again"
-    """The target removed copies before it was on record that they were made: they are made again."""
+    """Copies are made again: the target removed them before it was on record that they were made, or took them where
+    it had lost others."""
     SKIPPED = "skipped"
     """They were left out because they could not be copied."""
     PARKED = "parked"

@@ -533,6 +533,27 @@ def test_a_target_that_appends_before_the_position_was_truncated(end: int) -> No
     assert (handover.clean, handover.target_ended_at) == (False, end)
 
 
+def test_what_a_target_takes_before_the_position_is_told_since_it_is_copied_again() -> None:
+    """Also of what was on its way behind it."""
+    lane = new_lane(4, 10)
+    take(lane, dense([large(4)]))
+    send_all(lane, 10)
+    take(lane, dense([large(5)]), dense([large(6), large(7)]))
+    for _ in range(2):
+        lane.stream.take()
+    lane.stream.answered(0, 3, "")
+    lane.stream.answered(0, 4, "")
+    state = FlowState()
+    for key, value in lane.unrecorded():
+        state.apply(key, value)
+    found = [(gap.start, gap.end, gap.downstream, gap.kind, gap.passed) for gap in state.gaps.values()]
+    assert found == [(5, 6, 3, GapKind.COPIED_AGAIN, True), (6, 8, 4, GapKind.COPIED_AGAIN, True)]
+    assert "at offset 3 of east.orders-3" in next(iter(state.gaps.values())).reason
+    handover = lane.result().handover
+    assert handover is not None
+    assert (handover.position.upstream, handover.target_ended_at) == (5, 3)
+
+
 def test_a_gap_stops_a_strict_lane_until_it_is_acknowledged() -> None:
     """It is written down once, and again when it is passed, with the range it has by then."""
     lane = new_lane(gaps=GapPolicy(stops=True))

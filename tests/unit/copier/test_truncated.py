@@ -51,6 +51,25 @@ def test_copies_that_are_gone_are_noticed_however_much_was_written_in_their_plac
     assert (again.stopped, copying.copy().values()) == (None, [b"0", *theirs, b"1", b"2"])
 
 
+def test_the_record_that_shows_that_copies_are_gone_is_told_to_be_there_twice(copying: Copying) -> None:
+    """It stands where they were; a copy in order has it behind them once more."""
+    copying.begin(b"0")
+    for value in (b"1", b"2"):
+        copying.source().write(value)
+    copying.epoch(0.5)
+    copying.copy().truncate(1)
+    copying.source().write(b"3")
+    copying.epoch(1.0)
+    stopped = copying.epoch(5.0)[ORDERS]
+    assert "it was truncated; 2 copies" in str(stopped.stopped)
+    again, lost = copying.state().gaps.values()
+    assert (again.start, again.end, again.downstream, again.kind) == (3, 4, 1, GapKind.COPIED_AGAIN)
+    assert (lost.start, lost.end, lost.kind) == (1, 3, GapKind.TARGET_LOST)
+    copying.works[ORDERS] = {"gaps": GapPolicy(barrier=lost, is_lifted=True)}
+    assert copying.epoch()[ORDERS].stopped is None
+    assert copying.copy().values() == [b"0", b"3", b"1", b"2", b"3"]
+
+
 def test_copies_that_are_gone_are_noticed_behind_a_settled_position_too_where_as_much_was_written_since(
     copying: Copying,
 ) -> None:
