@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class SparkDidNotStart(RuntimeError):
     """Spark's JVM ended before it answered; the message names its log and shows the last lines."""
+
+
+class SparkFailed(RuntimeError):
+    """Spark could not do what it was asked, or was lost meanwhile; the message says what that was."""

@@ -22,8 +22,8 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 
 from mirror import cache, executor_archive
-from mirror.no_spark import SparkDidNotStart
+from mirror.no_spark import SparkDidNotStart, SparkFailed
 from mirror.spark_conf import is_local, is_secret
 from mirror.spark_folder import SparkFolder
 from mirror.waiting import WaitTimeout, wait_until
@@ -78,6 +78,7 @@ _LOCAL_SETTINGS: dict[str, str] = {
 
 #: What whoever asks Spark may meet; a JVM that is killed may be met at any moment of its end.
 SPARK_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
+_OF_JAVA = ("SQLSTATE:", "Driver stacktrace:", "Caused by: java.")
 
 _ENDING_SECONDS = 60.0
 # The one JVM that writes the archive of its classes at its end; on a busy machine that has taken over a minute.
@@ -304,6 +305,28 @@ def spark_answers() -> bool:
         return context is not None and not context._jsc.sc().isStopped() and Path(context._temp_dir).is_dir()
     except SPARK_ERRORS:
         return False
+
+
+def spark_message(error: Exception) -> str:
+    """Return what Spark met; what comes behind it says nothing to people: frames, states and causes of Java's."""
+    lines = (line.strip() for line in str(error).strip().splitlines() if not line.startswith("\t"))
+    messages = [line for line in lines if line and not line.startswith(_OF_JAVA)]
+    return messages[-1] if messages else type(error).__name__
+
+
+@contextmanager
+def spark_asked(what: str) -> Iterator[None]:
+    """Have what Spark raises meanwhile be a `SparkFailed` that names ``what``; a Spark that is lost is started anew.
+
+    What files and connections of whoever asks raise stays what it is.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError, EOFError) as error:
+        if spark_answers():
+            raise SparkFailed(f"{what}: Spark could not do it: {spark_message(error)}") from error
+        end_spark()
+        raise SparkFailed(f"{what}: Spark's JVM has ended in the middle of it; is there enough memory?") from error
 
 
 def _class_archive_path() -> Path:

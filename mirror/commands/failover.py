@@ -258,10 +258,17 @@ class _Session:
 
     def print_interrupted(self) -> None:
         """Say where a run stands that somebody has interrupted, and how it goes on."""
-        move, stopped = self.planned.move, ""
+        self._tell_it_stands("Interrupted.")
+
+    def print_broken_off(self) -> None:
+        """Say where a run stands that has met a defect, which is shown behind that, and how it goes on."""
+        self._tell_it_stands("It ended in the middle of a step by what is a defect of this program, shown below.")
+
+    def _tell_it_stands(self, why: str) -> None:
+        stopped = ""
         if has_stopped(self.run_directory):
-            stopped = f" The applications on {move.flow.source} are stopped, and started nowhere yet."
-        message = f"Interrupted. The run stands where it is.{stopped} To go on, or with --take-back to undo it:"
+            stopped = f" The applications on {self.planned.move.flow.source} are stopped, and started nowhere yet."
+        message = f"{why} The run stands where it is.{stopped} To go on, or with --take-back to undo it:"
         self.terminal.tell(message, self.again)
 
     def other_modes(self, *, is_refused: bool) -> str:
@@ -363,6 +370,11 @@ def _perform(session: _Session) -> int:
         if problem.filename is not None:
             message = f"It ended in the middle of a step: {problem.filename} cannot be written. See to that, then:"
             session.terminal.tell(message, session.again)
+        raise
+    except (ConfigError, KafkaProblem):
+        raise
+    except Exception:
+        session.print_broken_off()
         raise
     facts = {each.name: each.result.facts for each in carried}
     return session.concluded(carried, rows_in(facts.get(GROUPS, {})), positions_of(facts.get(CUT, {})))

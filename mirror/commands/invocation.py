@@ -20,7 +20,7 @@ from mirror.kafka.problems import (
 from mirror.kafka.security import UnsupportedSetting
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
-from mirror.no_spark import SparkDidNotStart
+from mirror.no_spark import SparkDidNotStart, SparkFailed
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START, PART_ENDED = 1, 2, 3, 4
 
@@ -50,7 +50,7 @@ def errors_explained(file: Path) -> Iterator[None]:
         message, code = str(error), BAD_USAGE
     except ConnectionFailed as error:
         message, code = str(not_reachable(file, error)), COULD_NOT_START
-    except (KafkaProblem, SparkDidNotStart) as error:
+    except (KafkaProblem, SparkDidNotStart, SparkFailed) as error:
         message, code = str(error), COULD_NOT_START
     else:
         return

@@ -30,7 +30,15 @@ from mirror.copier.task import copy
 from mirror.copier.work import TaskResult, TaskWork
 from mirror.kafka.security import UnsupportedSetting, without_files
 from mirror.no_spark import SparkDidNotStart
-from mirror.spark import SPARK_ERRORS, DriverAddress, driver_address, end_spark, spark_answers, spark_context
+from mirror.spark import (
+    SPARK_ERRORS,
+    DriverAddress,
+    driver_address,
+    end_spark,
+    spark_answers,
+    spark_context,
+    spark_message,
+)
 from mirror.spark_conf import is_local
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -51,7 +59,6 @@ _SHORTAGE_LASTS_SECONDS = 300.0
 _WORKER_DAEMON = "mirror.copier.worker_daemon"
 # Of what Spark says of a job that was cancelled, as none is but for such a task.
 _CANCELLED = "[SPARK_JOB_CANCELLED]"
-_OF_JAVA = ("SQLSTATE:", "Driver stacktrace:", "Caused by: java.")
 
 
 class EpochFailed(Exception):
@@ -322,10 +329,8 @@ class Epochs:
 
 
 def _task_error_message(error: Exception) -> str:
-    """Return what a task met; what comes behind it says nothing to people: frames, states and causes of Java's."""
-    lines = (line.strip() for line in str(error).strip().splitlines() if not line.startswith("\t"))
-    messages = [line for line in lines if line and not line.startswith(_OF_JAVA)]
-    message = messages[-1] if messages else type(error).__name__
+    """Return what a task met, for people."""
+    message = spark_message(error)
     return _GIVEN_UP if _CANCELLED in message else message
 
 

@@ -16,12 +16,25 @@ from typing import TypeAlias
 from mirror.config.errors import ConfigError
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Entry, Event, Journal
+from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
 from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.security import UnsupportedSetting
 from mirror.model.verdict import Verdict
+from mirror.no_spark import SparkDidNotStart, SparkFailed
 from mirror.waiting import WaitTimeout
 
-# What clusters, files and time can do to a step; anything else is a defect and ends the process.
-_OPERATIONAL = (KafkaProblem, WaitTimeout, ConfigError, OSError)
+# What clusters, files, Spark and time can do to a step; anything else is a defect and ends the process.
+_OPERATIONAL = (
+    KafkaProblem,
+    WaitTimeout,
+    ConfigError,
+    OSError,
+    UnsupportedSetting,
+    CorruptBatch,
+    UnsupportedMagic,
+    SparkDidNotStart,
+    SparkFailed,
+)
 
 Known: TypeAlias = Mapping[str, Mapping[str, Json]]
 """What the steps before have found, by their names."""

@@ -55,7 +55,7 @@ from mirror.recovery.uncompared import (
 )
 from mirror.recovery.verify_memory import clusters_of, recalled_from, with_memory
 from mirror.same_offsets.fillers import RESERVED_KEY
-from mirror.spark import spark_session
+from mirror.spark import spark_asked, spark_session
 from mirror.waiting import WaitTimeout, wait_until
 
 # An engine records what it has copied once a second, and passes by what others have written within some seconds.
@@ -101,6 +101,7 @@ class Plan:
     nothing: str | None = None
 
 
+@spark_asked("comparing the copies")
 def verify_flow(
     settings: FlowSettings,
     clusters: Mapping[str, ClusterSettings],
@@ -130,6 +131,8 @@ def verify_flow(
         if the file to remember in cannot be used.
     KafkaProblem
         if a cluster does not answer.
+    SparkDidNotStart, SparkFailed
+        if Spark cannot be had, or is lost.
     """
     recalled = None if remember is None else recalled_from(remember, settings)
     plan = plan_pairs(settings, clusters, flows, recalled, others_write=others_write)

@@ -97,6 +97,25 @@ def test_topics_that_the_file_no_longer_selects_are_named_by_who_counts_what_is_
     assert words in " ".join(told.split())
 
 
+def test_a_defect_in_the_middle_of_a_run_says_where_the_applications_are_and_how_it_goes_on(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There was a traceback alone, with the applications stopped."""
+
+    def defect(*_: object) -> Any:
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr(StandInEnds, "open_transactions", defect)
+    run = str(tmp_path / "run")
+    options = ("--mode", "planned", "--run-directory", run, "--yes")
+    found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", *options])
+    assert isinstance(found.exception, IndexError)
+    told = " ".join(found.stderr.split())
+    assert "a defect of this program, shown below. The run stands where it is." in told
+    assert "The applications on east are stopped, and started nowhere yet." in told
+    assert f"--run-directory {run}" in told
+
+
 def test_the_plan_has_the_form_of_the_run_and_nothing_is_made(world: World, file: Path, tmp_path: Path) -> None:
     code, told = done(world, "failover", file, "--mode", "planned", "--dry-run", "--json")
     assert (code, list(told), told["verdict"], told["run_directory"]) == (0, SHAPE, "UNKNOWN", None)

@@ -10,8 +10,11 @@ import pytest
 
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event, Journal
+from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
 from mirror.kafka.problems import ClusterError
+from mirror.kafka.security import UnsupportedSetting
 from mirror.model.verdict import Verdict
+from mirror.no_spark import SparkDidNotStart, SparkFailed
 from mirror.recovery.steps import NOT_TAKEN_BACK, Known, Progress, Result, Step, StepResult, carry_out, take_back
 
 PASS, FAIL, UNKNOWN = Verdict
@@ -128,6 +131,35 @@ def test_the_journal_says_what_could_not_be_taken_back(journal: Journal) -> None
     (entry,) = [each for each in journal.read().entries if NOT_TAKEN_BACK in each.facts]
     assert (entry.step, entry.event) == ("cut", Event.NOTE)
     assert "no answer" in entry.facts[NOT_TAKEN_BACK]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        UnsupportedSetting("ssl.engine.factory.class", "x", "leave it out"),
+        CorruptBatch("offset 7: the checksum is another"),
+        UnsupportedMagic("offset 7: magic 3"),
+        SparkDidNotStart("is Java on the path?"),
+        SparkFailed("comparing the copies: Spark's JVM has ended"),
+    ],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_what_a_cluster_its_settings_or_spark_do_to_a_step_fails_it_and_the_rest_is_taken_back(
+    journal: Journal, problem: Exception
+) -> None:
+    """The process ended with a traceback, and the applications stayed stopped."""
+
+    def fails(*_: Known) -> Result:
+        raise problem
+
+    acts = Acts()
+    steps = [acts.step("stop"), acts.step("cut", undo=fails), Step("verify", "", fails)]
+    results = carry_out(steps, journal, goes_back=True)
+    assert found(results[2:]) == [("verify", FAIL), ("back: cut", FAIL), ("back: stop", PASS)]
+    assert {each.result.detail for each in results[2:4]} == {str(problem)}
+    looked = [Step("fence", "", lambda _: Result(PASS, ""), drift=fails), acts.step("start")]
+    carry_out(looked[:1], journal, goes_back=False)
+    assert found(carry_out(looked, journal, goes_back=False))[-1] == ("start", PASS)
 
 
 def test_what_rests_on_something_that_is_not_so_any_more_is_taken_back_and_done_again(journal: Journal) -> None:
