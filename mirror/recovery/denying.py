@@ -44,11 +44,14 @@ class Denied:
         whether nobody but super users can write to what the flow copies.
     still_written
         who was seen writing all the same, in words for people.
+    unseen
+        where nobody could look whether it is denied, or whether somebody writes all the same, and why, for people.
     """
 
     is_denied: bool
     detail: str
     still_written: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
 
 class Denying(Protocol):
@@ -134,7 +137,10 @@ class AclDenying:
         message = f"{message}; on record in {', '.join(map(str, (self.record, *self.earlier)))}"
         if since := _since(plan):
             message = f"{message}; not denied: {named(since)}"
-        return Denied(not since, message, done.watched.messages() if done.watched.written else ())
+        written = done.watched.messages() if done.watched.written else ()
+        hidden = [f"{topic} is not shown (grant Describe on it)" for topic in plan.unseen]
+        unseen = (*hidden, *(done.watched.messages() if not written else ()))
+        return Denied(not (since or hidden), message, written, unseen)
 
     def admit(self) -> str:
         """See `Denying`."""
@@ -258,6 +264,9 @@ def deny_step(source: str, denying: Denying, guarded: Callable[[Callable[[], Res
         if found.still_written:
             message = f"{found.detail}, and somebody writes all the same: {'; '.join(found.still_written)}"
             return Result(Verdict.FAIL, message, facts)
+        if found.unseen:
+            message = f"{found.detail}; nobody could look at: {named(found.unseen)}"
+            return Result(Verdict.UNKNOWN, message, facts)
         return Result(Verdict.PASS if found.is_denied or not denying.adds else Verdict.UNKNOWN, found.detail, facts)
 
     doing = f"deny writes to {source} by ACLs, on record before, and look that nothing is written"

@@ -27,7 +27,7 @@ from mirror.recovery.move import Times
 from mirror.recovery.procedure import Procedure, Request, plan_failback, plan_failover
 from mirror.recovery.sentinel import Watched
 from mirror.recovery.steps import StepResult, carry_out, take_back
-from tests.unit.recovery.world import EAST, Killed, StandInApplications, StandInEnds, World
+from tests.unit.recovery.world import EAST, ORDERS, Killed, StandInApplications, StandInEnds, World
 
 
 @dataclass
@@ -36,12 +36,15 @@ class East:
 
     acls: set[Acl] = field(default_factory=set)
     names: list[str] = field(default_factory=lambda: ["bills", "orders"])
+    hidden: list[str] = field(default_factory=list)
     refuses: str | None = None
     alias: str = EAST
     cluster_id: str = "id of east"
 
     def topics(self, names: Collection[str] | None = None) -> Found[str, Any]:
-        return Found({each: SimpleNamespace(partitions=[]) for each in self.names if names is None or each in names})
+        problems = {each: "TOPIC_AUTHORIZATION_FAILED" for each in self.hidden if each in (names or ())}
+        shown = {each: SimpleNamespace(partitions=[]) for each in self.names if names is None or each in names}
+        return Found(shown, problems)
 
     def create(self, _: object, acls: Collection[Acl]) -> dict[Acl, str | None]:
         if self.refuses is None:
@@ -197,6 +200,40 @@ def test_a_fence_of_nothing_denies_nothing(world: World, east: East, tmp_path: P
     assert (taken_up.is_denied, "no topic that is denied" in taken_up.detail) == (False, True)
     east.names.clear()
     assert not AclDenying(found.settings, found.chosen, tmp_path / "other.json").deny().is_denied
+
+
+@pytest.mark.parametrize(
+    ("watched", "words"),
+    [
+        (Watched(unknown={ORDERS: "it has no leader"}), "orders-0 is not known: it has no leader"),
+        (Watched(lacking="1 topic of east not shown"), "1 topic of east not shown"),
+    ],
+)
+def test_what_is_denied_where_nobody_could_look_whether_it_holds_is_no_pass(
+    world: World, east: East, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched, words: str
+) -> None:
+    """It was PASS: "verified"."""
+    monkeypatch.setattr(fence, "watch", lambda *_, **__: watched)
+    if watched.lacking is not None:
+        monkeypatch.setattr(fence, "_partitions", lambda *_: ([], watched.lacking))
+    there = results(plan_failover(request(world, tmp_path / "a", fences=True), Mode.PLANNED))
+    denied = there["deny writes"].result
+    assert (denied.verdict, denied.facts["denied"]) == (Verdict.UNKNOWN, True)
+    assert f"; nobody could look at: {words}" in denied.detail
+    assert there["start"].result.verdict is Verdict.PASS, "writes are denied all the same, and the run goes on"
+
+
+def test_what_is_hidden_of_what_a_run_has_denied_before_is_not_known_to_be_denied(
+    world: World, east: East, tmp_path: Path
+) -> None:
+    """A run that is taken up looks at what its own record names: it passed without the one that was not shown."""
+    found = request(world, tmp_path / "a")
+    fenced = AclDenying(found.settings, found.chosen, tmp_path / "fence.json")
+    assert fenced.deny().is_denied
+    east.names.remove("bills")
+    east.hidden.append("bills")
+    again = fenced.deny()
+    assert (again.is_denied, again.unseen) == (False, ("bills is not shown (grant Describe on it)",))
 
 
 def test_a_failback_that_is_taken_back_denies_again_as_before(world: World, east: East, tmp_path: Path) -> None:
