@@ -382,21 +382,21 @@ class Move:
             # Where nothing may be lost it is not enough to know that nothing more is appended.
             return Result(Verdict.FAIL if self.is_planned else Verdict.UNKNOWN, message, facts)
 
-        def drift(_: Mapping[str, Json]) -> str | None:
-            return None if self.ends.is_cut() else f"the cut of {self.flow} was ended: it may have copied since"
-
         doing = f"pause {self.flow}: what {self.flow.target} has by then is final"
         undo = self.unless_given_up(passing(self.ends.resume))
         return Step(
             CUT,
             doing,
             act,
-            drift=drift,
+            drift=lambda _: self._resumed(),
             undo=undo,
             moments=when_passed(Event.CUT),
             holds_on=holds_on,
             is_of_its_moment=True,
         )
+
+    def _resumed(self) -> str | None:
+        return None if self.ends.is_cut() else f"the cut of {self.flow} was ended: it may have copied since"
 
     def last_look(self, *, is_fenced: bool = True) -> Step:
         """Return the step right before the applications are started: the run is on record, the source as it was.
@@ -408,7 +408,9 @@ class Move:
         so += f", and nobody has written to {self.flow.source} since it was fenced" if is_quiet else ""
 
         def act(known: Known) -> Result:
-            problem = self.off_record() or (self.grown(known) if is_quiet else None)
+            # The groups of a migration move while the flow copies.
+            problem = self.off_record() or (self._resumed() if CUT in known else None)
+            problem = problem or (self.grown(known) if is_quiet else None)
             # A migration moves no groups on the way to its producers.
             if problem is None and self.is_planned and GROUPS in known:
                 problem = read_on(self._moving(known).plan_groups(ask_source=True), known[GROUPS])

@@ -223,6 +223,26 @@ def test_a_source_that_comes_back_before_applications_are_started_stops_an_unpla
     assert (verdict(again), WEST in world.at_work) == (Verdict.PASS, True)
 
 
+@pytest.mark.parametrize("made", [steps, unplanned, cut_off], ids=["planned", "unplanned", "cut-off"])
+def test_a_cut_that_somebody_ends_is_noticed_before_the_applications_are_started(
+    tmp_path: Path, made: Callable[[World, Path], Sequence[Step]]
+) -> None:
+    """Groups stood by what was copied until then, and the flow wrote into the copies that the applications write to."""
+    world = lost() if made is unplanned else World()
+    journal = Journal(tmp_path / "journal.jsonl")
+    under_way = StepsUnderWay(made(world, tmp_path), journal, goes_back=False)
+    under_way.carry_out(through="positions")
+    world.paused.clear()
+    looked = under_way.carry_out()[-1]
+    assert (looked.name, looked.result.verdict, WEST in world.at_work) == ("last look", Verdict.FAIL, False)
+    assert looked.result.detail == "the cut of east->west was ended: it may have copied since"
+
+    # The next call cuts it again, and moves the groups to where it stands then.
+    again = carry_out(made(world, tmp_path), journal, goes_back=False)
+    assert {each.name for each in again if each.was_proven}.isdisjoint({"cut", "groups"})
+    assert (WEST in world.at_work, THERE.flow in world.paused) == (True, True)
+
+
 def test_what_nobody_has_looked_at_is_unknown_and_everything_else_is_done(tmp_path: Path) -> None:
     world = lost()
     move = replace(move_of(world, tmp_path, mode="unplanned"), applications=Nobody())
