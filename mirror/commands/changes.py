@@ -284,6 +284,7 @@ def _move_groups(
             {
                 "verdict": verdict_of_change(refused, is_unproven=dry_run or found_none).value,
                 "flow": str(flow),
+                "source_problem": plan.source_problem,
                 "groups": plan.rows(),
                 "refused": [str(each) for each in refused],
                 "left": [str(each) for each in left],

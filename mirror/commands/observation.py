@@ -225,6 +225,8 @@ def gaps(
 ) -> None:
     """List what the copies lack, and where; exit code 1 while somebody still has to acknowledge a gap.
 
+    Of a flow that has never run nobody knows whether there is one: exit code 1, too.
+
     An acknowledgement is not taken back: the flow's name is asked for unless --yes is said. Its dry run ends with 0.
     """
     with errors_explained(file):
@@ -265,7 +267,7 @@ def gaps(
             out.print(f"{name}: {why}", markup=False, soft_wrap=True)
         if len(never_run) < len(chosen):
             _print_gaps(shown, was_acknowledged=confirm)
-    if not (confirm and dry_run) and any(one.acknowledgement is None for one in shown):
+    if not (confirm and dry_run) and (never_run or any(one.acknowledgement is None for one in shown)):
         raise typer.Exit(VERDICT_NOT_PASS)
 
 

@@ -151,9 +151,9 @@ def test_of_a_flow_that_has_never_run_it_is_not_said_that_there_is_no_gap(
     monkeypatch.setattr(observation, "list_gaps", never)
     why = "this flow has never run: west has no topic mm2-state.east.internal"
     found = FlowStatus(FLOW, "STOPPED", (), ())
-    assert shown(monkeypatch, 120, found, "gaps", str(file)) == (0, f"east->west: {why}\n")
+    assert shown(monkeypatch, 120, found, "gaps", str(file)) == (1, f"east->west: {why}\n")
     status, text = shown(monkeypatch, 120, found, "gaps", str(file), "--json")
-    assert (status, [(each["kind"], each["reason"]) for each in json.loads(text)]) == (0, [("never-run", why)])
+    assert (status, [(each["kind"], each["reason"]) for each in json.loads(text)]) == (1, [("never-run", why)])
     monkeypatch.setattr(observation, "list_gaps", lambda *_: [])
     assert shown(monkeypatch, 120, found, "gaps", str(file)) == (0, "There is no gap.\n")
 
@@ -520,6 +520,21 @@ def test_the_plan_of_a_move_is_shown_without_a_word_that_it_is_to_be_carried_out
     assert CliRunner().invoke(app, ["groups", str(file)]).exit_code == 2
     both = ["groups", str(file), "--apply", "--restore", "before.json", "--dry-run"]
     assert CliRunner().invoke(app, both).exit_code == 2
+
+
+@pytest.mark.parametrize("problem", [None, "east does not answer"])
+def test_programs_are_told_that_the_positions_are_those_of_the_checkpoints(
+    monkeypatch: pytest.MonkeyPatch, file: Path, problem: str | None
+) -> None:
+    """It was told to people alone: what a group has read since its last checkpoint is handed to it again."""
+    monkeypatch.setattr(
+        changes, "plan_moves", lambda settings, *_, **__: MovePlan(settings, (), source_problem=problem)
+    )
+    done = CliRunner().invoke(app, ["groups", str(file), "--apply", "--yes", "--json"])
+    assert json.loads(done.stdout)["source_problem"] == problem
+    assert ("those of the checkpoints: east" in CliRunner().invoke(app, ["groups", str(file), "--dry-run"]).stderr) == (
+        problem is not None
+    )
 
 
 def test_to_put_back_no_group_at_all_is_no_success(monkeypatch: pytest.MonkeyPatch, file: Path, tmp_path: Path) -> None:
