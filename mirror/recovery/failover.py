@@ -528,4 +528,7 @@ def copy_back(move: Move, back: FlowEnds | None) -> Step:
 def copies_again(ends: FlowEnds) -> str:
     """Have a flow copied again that was cut; return, for people, how it stands. What is paused by hand stays so."""
     detail = ends.resume()
-    return detail if ends.is_running() else f"{detail}; no engine runs it: mirror run FILE"
+    if not ends.is_running():
+        return f"{detail}; no engine runs it: mirror run FILE"
+    troubles = ends.copied().report_troubles
+    return f"{detail}; its engine reported last: {named(troubles)}" if troubles else detail

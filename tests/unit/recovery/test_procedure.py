@@ -26,7 +26,7 @@ from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Done, Nobody, NotDone
 from mirror.recovery.denying import Denied
 from mirror.recovery.failback import FailbackPlan, look_home, steps_home
-from mirror.recovery.failover import DETECT, Mode, look_ahead, steps_of
+from mirror.recovery.failover import DETECT, Mode, copies_again, look_ahead, steps_of
 from mirror.recovery.flow_ends import Copied, Ends
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.move import Times
@@ -121,6 +121,16 @@ def test_a_planned_failover_copies_everything_before_the_applications_move(tmp_p
         "verify so far", "stop on east", "pause east->west", "verify the rest", "write audit on west", "start on west"
     ]  # fmt: skip
     assert world.record["ours"].phase is Phase.DONE
+
+
+def test_what_is_wrong_with_the_flow_back_is_told_as_it_is_resumed() -> None:
+    """Behind a fence by quotas it stood still, and the step "copy back" said nothing of that."""
+    world = World()
+    assert copies_again(StandInEnds(world, HOME.flow)) == "west->east is not cut"
+    world.troubles = ("throttled by east for 30.00 s of the last 30.0 s",)
+    assert copies_again(StandInEnds(world, HOME.flow)).endswith(
+        "; its engine reported last: throttled by east for 30.00 s of the last 30.0 s"
+    )
 
 
 def test_a_copy_that_is_waited_for_tells_how_many_records_are_left(tmp_path: Path) -> None:
