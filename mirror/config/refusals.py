@@ -11,7 +11,7 @@ from mirror.config.engine_keys import ENGINE, ENGINE_OF_A_FLOW
 from mirror.config.errors import ConfigError, Mistakes
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.misspelt import misspelt, nearest
-from mirror.config.secrets import HIDDEN
+from mirror.config.secret_rules import HIDDEN
 from mirror.model.flow import Flow
 from mirror.model.patterns import parse_list
 

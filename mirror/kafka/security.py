@@ -23,7 +23,8 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from mirror.config.secrets import HIDDEN, shown, without_secrets
+from mirror.config.secret_rules import HIDDEN
+from mirror.config.secrets import shown, without_secrets
 from mirror.kafka.credentials import NoCredentials
 from mirror.kafka.jaas import BadJaas, Login, login_in_file, parse_login
 from mirror.kafka.java_options import JAAS_FILE, system_property

@@ -8,7 +8,7 @@ from mirror.config import connector_keys, definitions, engine_keys
 from mirror.config.explained import Effect, Explained, explain
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import parse
-from mirror.config.secrets import HIDDEN
+from mirror.config.secret_rules import HIDDEN
 from mirror.config.worker_keys import CLIENT_ONLY_KEYS, WORKER_KEYS
 
 HEAD = "clusters = a, b\na.bootstrap.servers = x:1\nb.bootstrap.servers = y:1\na->b.enabled = true\n"

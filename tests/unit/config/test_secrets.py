@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from mirror.config.secrets import HIDDEN, command_without_secrets, shown, without_secrets
+from mirror.config.secret_rules import HIDDEN
+from mirror.config.secrets import command_without_secrets, shown, without_secrets
 
 
 @pytest.mark.parametrize(
