@@ -140,19 +140,16 @@ class Channel:
     def absent(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Ask the cluster which of some partitions it does not have: a topic that was created anew may have fewer.
 
+        Those of a topic that it does not tell of, for want of a right, are none of them: they may be there.
+
         Raises
         ------
-        BrokerRefused
-            if it does not tell of one of the topics.
         ConnectionFailed
             if no broker can be reached.
         """
-        there = {topic for topic in {each.topic for each in partitions} if self.has_topic(topic)}
-        return frozenset(
-            each
-            for each in partitions
-            if each.topic not in there or each.partition >= self._metadata.partition_count(each.topic)
-        )
+        if partitions:
+            self.refresh({each.topic for each in partitions})
+        return frozenset(each for each in partitions if self._metadata.lacks(each))
 
     def leaderless(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Ask the cluster which of the partitions that it has are led by nobody.
@@ -283,7 +280,7 @@ class Channel:
             if leader is not None:
                 by_node.setdefault(leader, []).append(partition)
             else:
-                found.problems[partition] = LeaderUnknown(f"{self.alias}: {partition} has no leader")
+                found.problems[partition] = self._without_leader(what, partition)
         failures: list[ConnectionFailed] = []
         for node, led in by_node.items():
             try:
@@ -304,6 +301,12 @@ class Channel:
         if failures and len(failures) == len(by_node):
             raise failures[0]
         return found
+
+    def _without_leader(self, what: str, partition: TopicPartition) -> RequestFailed:
+        code = self._metadata.topic_error(partition.topic)
+        if code in codes.DENIED:
+            return BrokerRefused(f"{self.alias}: {what} of {partition}", code, "Describe on the topic")
+        return LeaderUnknown(f"{self.alias}: {partition} has no leader")
 
     def new_producer(self) -> Producer:
         """Ask for a producer id of our own (idempotent, not transactional).

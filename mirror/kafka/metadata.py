@@ -62,6 +62,13 @@ class Metadata:
         """Return how many partitions a topic was last told to have, with leaders or without; 0 if it is unknown."""
         return self._partition_counts.get(topic, 0)
 
+    def lacks(self, partition: TopicPartition) -> bool:
+        """Tell whether a partition was told not to be there; what nobody has told of may be."""
+        code = self.topic_error(partition.topic)
+        if code in (0, codes.LEADER_NOT_AVAILABLE):
+            return partition.partition >= self.partition_count(partition.topic)
+        return code == codes.UNKNOWN_TOPIC
+
     def take_in(self, topics: Iterable[str], answer: Any) -> None:
         """Know of these topics what an answer to :func:`metadata_request` says, and nothing else."""
         self.forget(topics)

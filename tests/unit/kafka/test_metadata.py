@@ -82,3 +82,42 @@ def test_who_asks_which_partitions_nobody_leads_asks_anew_and_hears_nothing_of_t
 
     absent = (TopicPartition("orders", 1), TopicPartition("bills", 0))
     assert Told().leaderless((ORDERS, PAID, *absent)) == {ORDERS}
+
+
+class Denying(Channel):
+    """Of a cluster that has one partition of two topics, and does not tell of a third."""
+
+    def __init__(self) -> None:
+        self.alias = "east"
+        self._metadata = Metadata()
+
+    def refresh(self, topics: Iterable[str]) -> None:
+        denied = SimpleNamespace(name="bills", topic_id=ID, error_code=29, partitions=[])
+        gone = SimpleNamespace(name="gone", topic_id=ID, error_code=codes.UNKNOWN_TOPIC, partitions=[])
+        found = {"orders": told("orders", 1), "paid": told("paid", -1, codes.LEADER_NOT_AVAILABLE)}
+        found |= {"bills": denied, "gone": gone}
+        self._metadata.take_in(topics, SimpleNamespace(topics=[found[each] for each in topics]))
+
+
+BILLS = TopicPartition("bills", 0)
+
+
+def test_a_topic_that_is_denied_keeps_nobody_from_knowing_which_others_are_gone() -> None:
+    """`mirror status` and `mirror verify` ended there, and told nothing of all the others."""
+    lacking = {TopicPartition("orders", 1), TopicPartition("gone", 0)}
+    assert Denying().absent([ORDERS, PAID, BILLS, *lacking]) == lacking
+
+
+def test_of_a_topic_that_is_denied_it_is_not_said_that_nobody_leads_it() -> None:
+    found = Denying().ask_leaders("offsets", [ORDERS, PAID, BILLS], lambda _, led: ((each, 0, 9) for each in led))
+    assert found == {ORDERS: 9}
+    assert "TopicAuthorizationFailed (needs Describe on the topic)" in str(found.problems[BILLS])
+    assert str(found.problems[PAID]) == "east: paid-0 has no leader"
+
+
+def test_to_ask_which_of_no_partitions_are_gone_asks_nothing() -> None:
+    class Silent(Denying):
+        def refresh(self, topics: Iterable[str]) -> None:
+            raise AssertionError(topics)
+
+    assert Silent().absent([]) == frozenset()
