@@ -28,6 +28,7 @@ from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.problems import ConnectionFailed
 from mirror.kafka.throttling import Throttling
 from mirror.kafka.versions import Versions, misfit
+from mirror.model.cliff import duration_words
 
 _HOT_SILENCE_SECONDS = 30.0
 # A frame that arrives slowly is waited for so long before other connections get their turn.
@@ -242,7 +243,7 @@ class Connection:
             if it was asked for so long ago that another connection should be tried.
         """
         if now < self.quiet_until and self.throttling.is_to_be_tried_anew(now):
-            left = f"{self.quiet_until - now:,.0f} s"
+            left = duration_words(self.quiet_until - now)
             raise ConnectionFailed(f"{self.name}: throttled for {left} more; tried again over a new connection")
 
     def discard_unsent(self) -> None:

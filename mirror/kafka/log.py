@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from mirror.kafka.channel import EARLIEST, Channel
 from mirror.kafka.connection import Connection
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed
 from mirror.kafka.versions import FETCH
+from mirror.model.cliff import duration_words
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch
@@ -207,8 +209,8 @@ class LogReader:
         """Return what is wrong when nothing comes although ``end`` is not reached."""
         # Who is over a quota gets answers without records.
         throttled = (
-            f"; throttled for {self._throttle_ms} ms: a quota of that cluster, for requests or for bytes read, holds "
-            "this client back"
+            f"; the broker asks for {duration_words(math.ceil(self._throttle_ms / 1000))} of silence: a quota of that "
+            "cluster, for requests or for bytes read, holds this client back"
         )
         return ConnectionFailed(
             f"{self._channel.alias}: {self._partition} ends at {end}, but nothing from {self.position} on came "

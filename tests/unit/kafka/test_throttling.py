@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
+from mirror.kafka.channel import Channel
+from mirror.kafka.log import LogReader
 from mirror.kafka.throttling import Throttling
+from mirror.model.partition import TopicPartition
 
 
 def test_silence_is_counted_as_it_passes_and_not_as_it_is_announced() -> None:
@@ -23,3 +29,13 @@ def test_a_minute_of_silence_is_kept_and_then_another_connection_is_tried() -> N
     assert not throttling.is_to_be_tried_anew(166.0)
     assert throttling.silent_seconds(169.0) == 65.0
     assert throttling.is_throttled, "one request at a time until an answer says otherwise"
+
+
+def test_silence_that_a_broker_asks_a_reader_for_is_told_as_people_say_it() -> None:
+    """It was "throttled for 11949833 ms", which is no time that anybody has waited so far."""
+    reader = LogReader(cast(Channel, SimpleNamespace(alias="east")), TopicPartition("orders", 0), 5)
+    assert "silence" not in str(reader.standstill(9))
+    reader._throttle_ms = 11_949_833
+    assert "the broker asks for 3 h 19 min of silence: a quota of that cluster" in str(reader.standstill(9))
+    reader._throttle_ms = 300
+    assert "asks for 1 s of silence" in str(reader.standstill(9))
