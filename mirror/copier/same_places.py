@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from mirror.copier import resume
+from mirror.copier import gaps, resume
 from mirror.copier.append_point import AppendPoint
-from mirror.copier.gaps import made_anew
 from mirror.copier.links import ClusterLinks
 from mirror.copier.placing import LogHistory, look_up, with_ids
 from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused, in_chunks, noting_epochs
@@ -31,7 +30,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import chunk_record, writer_record
-from mirror.model.stretches import Stretch, add, hold, united
+from mirror.model.stretches import Stretch, add, between, hold, united
 from mirror.same_offsets import filling
 from mirror.same_offsets.chain import producer_of
 from mirror.same_offsets.fillers import FILLER_KEYS, are_fillers, is_tombstone
@@ -152,6 +151,9 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
         where = f"{work.target} on {flow.flow.target}"
         return Refused(f"{where} cannot get the source's offsets: {reason}", cannot_have_offsets=True)
     now_ms = int(time.time() * 1000)
+    removed = _removed_before(work, ends, now_ms)
+    if removed and not removed[-1].passed:
+        return Refused(gaps.stop_reason(removed[-1]), _news(work, removed))
     position = Position(
         origin,
         ends.target_end,
@@ -167,7 +169,7 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
     )
     written_as = writer_record(producer_of(flow.flow).producer_id, now_ms)
     gap = _gone_with_the_source(work, ends, history, now_ms)
-    gaps = (gap.record(),) if gap is not None else ()
+    news = (gap.record(),) if gap is not None else _news(work, removed)
     chunks = (chunk_record(work.source, 0, ()),) if before is not None else ()
     note = (
         f"{work.target} on {flow.flow.target} is another topic than before, or empty: it is made anew, from offset "
@@ -177,7 +179,7 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
     )
     return Ready(
         Handover(position, (), clean=True),
-        (*_unwritten(work), written_as, *gaps, *chunks, position.record(work.source)),
+        (*_unwritten(work), written_as, *news, *chunks, position.record(work.source)),
         note=note,
         append_point=_with_head(position, (), ends, append_point),
     )
@@ -192,7 +194,29 @@ def _gone_with_the_source(work: PartitionWork, ends: Ends, history: LogHistory, 
     handover = work.handover
     if handover is None or not differ(handover.position.topic_id, work.topic_id):
         return None
-    return made_anew(work, handover.position, history.state(work.source, handover), ends, now_ms)
+    return gaps.made_anew(work, handover.position, history.state(work.source, handover), ends, now_ms)
+
+
+def _removed_before(work: PartitionWork, ends: Ends, now_ms: int) -> tuple[Gap, ...]:
+    """Return the gap of what the source has removed that the former copy had not got yet, settled; none: nothing.
+
+    What had come from that copy, as far as the flow back says, is no record of the source's.
+    """
+    before = work.handover.position if work.handover is not None else None
+    if before is None or differ(before.topic_id, work.topic_id):
+        return ()
+    start, back = before.upstream, work.copied_back
+    if back is not None and back.same_offsets and not differ(back.target_id, work.topic_id):
+        start = max(start, ends.source_start if back.origin == ends.source_start else back.filled_until)
+    missing = between(before.passed_gaps, start, ends.source_start)
+    if not missing:
+        return ()
+    found = replace(before, upstream=missing[0][0])
+    return gaps.parts(gaps.overtaken(work, found, missing[-1][1], ends.source_start, now_ms), work.gaps)
+
+
+def _news(work: PartitionWork, found: Sequence[Gap]) -> tuple[StateRecord, ...]:
+    return tuple(record for gap in found for record in gaps.news(gap, work.gaps))
 
 
 def _followed(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: AppendPoint) -> Ready:

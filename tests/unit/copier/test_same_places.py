@@ -15,12 +15,12 @@ from mirror.copier.placing import LogHistory
 from mirror.copier.resume import Ends, NotYet, Place, Ready, Refused
 from mirror.copier.same_lane import SameOffsetsLane
 from mirror.copier.tail_match import Batch
-from mirror.copier.work import FlowWork, Handover, PartitionWork
+from mirror.copier.work import FlowWork, GapPolicy, Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.channel import Channel
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
-from mirror.model.gap import Gap
+from mirror.model.gap import Gap, GapKind
 from mirror.model.leader_epochs import EpochEnd, find_divergence
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
@@ -191,6 +191,90 @@ def test_a_gap_that_was_found_and_not_recorded_is_on_record_when_a_copy_is_made_
     )
     assert isinstance(place, Ready)
     assert place.records[0] == gap
+
+
+FORMER = Position(5, 5, 0, True, 0, "here", "before", same_offsets=True)
+"""How far a copy had got that was deleted."""
+
+
+def begun_anew(
+    starts_at: int, *, policy: GapPolicy | None = None, back: Position | None = None, before: Position = FORMER
+) -> Place:
+    """Begin with a copy that was deleted; the source, which ends at 20, begins elsewhere by now."""
+    target = ORDERS if back is not None else TopicPartition("west.orders", 0)
+    work = PartitionWork(
+        *(FLOW, ORDERS, target, "here", Handover(before, (), clean=True)),
+        target_id="there",
+        gaps=policy or GapPolicy(),
+        pad_limit=1_000,
+        is_two_way=back is not None,
+        copied_back=back,
+    )
+    return same_places._begun(
+        cast(FlowWork, SimpleNamespace(flow=FLOW, from_latest=False)),
+        work,
+        Ends(starts_at, 20, 0, 0, 0, 20),
+        AppendPoint(0, 0, is_compacted=False),
+        cast(LogHistory, SimpleNamespace(state=lambda *_: FlowState())),
+    )
+
+
+def gaps_in(place: Place) -> list[Gap]:
+    assert isinstance(place, Ready | Refused)
+    state = FlowState()
+    for key, value in place.records:
+        state.apply(key, value)
+    return list(state.gaps.values())
+
+
+def test_what_the_source_removed_before_it_was_copied_to_a_copy_that_was_deleted_since_is_a_gap() -> None:
+    """Both clusters had lost it, and nothing said so: what is made anew begins where the source does."""
+    place = begun_anew(9)
+    assert isinstance(place, Ready)
+    assert place.handover.position.origin == 9
+    (gap,) = gaps_in(place)
+    assert (gap.start, gap.end, gap.kind, gap.passed, gap.topic_id) == (5, 9, GapKind.RETENTION, True, "here")
+    assert gaps_in(begun_anew(5)) == []
+    assert gaps_in(begun_anew(3)) == []
+    (of_the_former_log,) = gaps_in(begun_anew(9, before=replace(FORMER, topic_id="former")))
+    assert of_the_former_log.kind is GapKind.RECREATED
+    assert isinstance(begun_anew(9, policy=GapPolicy(stops=True), before=replace(FORMER, topic_id="former")), Ready)
+
+
+def test_a_gap_before_a_copy_that_is_made_anew_stops_it_where_that_is_wanted_until_it_is_acknowledged() -> None:
+    stopped = begun_anew(9, policy=GapPolicy(stops=True))
+    assert isinstance(stopped, Refused)
+    assert "to let the copy go on, acknowledge it" in stopped.reason
+    (barrier,) = gaps_in(stopped)
+    assert (barrier.start, barrier.end, barrier.passed) == (5, 9, False)
+    again = begun_anew(11, policy=GapPolicy(True, barrier))
+    assert isinstance(again, Refused)
+    assert again.records == ()
+    lifted = begun_anew(11, policy=GapPolicy(True, barrier, is_lifted=True))
+    assert isinstance(lifted, Ready)
+    (gap,) = gaps_in(lifted)
+    assert (gap.key, gap.end, gap.passed) == (barrier.key, 11, True)
+
+
+def test_what_is_on_record_as_a_gap_already_is_not_told_once_more_when_a_copy_is_made_anew() -> None:
+    before = replace(FORMER, passed_gaps=((5, 7),))
+    assert gaps_in(begun_anew(7, before=before)) == []
+    (gap,) = gaps_in(begun_anew(9, before=before))
+    assert (gap.start, gap.end) == (7, 9)
+    (gap,) = gaps_in(begun_anew(9, before=replace(FORMER, passed_gaps=((7, 9),))))
+    assert (gap.start, gap.end) == (5, 7)
+
+
+def test_what_came_from_the_copy_that_was_deleted_is_no_gap_of_the_source() -> None:
+    """A topic under its own name is made anew to be copied home: the flow back had copied it, or begun behind it."""
+    former = Position(12, 12, 0, True, 0, "before", "here", same_offsets=True)
+    assert gaps_in(begun_anew(9, back=former)) == []
+    (gap,) = gaps_in(begun_anew(15, back=former))
+    assert (gap.start, gap.end) == (12, 15)
+    headless = Position(15, 0, 15, True, 0, "before", "here", same_offsets=True)
+    assert gaps_in(begun_anew(15, back=headless)) == []
+    (gap,) = gaps_in(begun_anew(15, back=replace(former, target_id="former")))
+    assert (gap.start, gap.end) == (5, 15)
 
 
 @pytest.mark.parametrize("copy_begins", [0, 6, 7, 9, 10])
