@@ -1,10 +1,16 @@
-"""Follows a state topic for the producer ids recorded there: who has written the copies of a flow."""
+"""Follows a state topic for the producer ids recorded there: who has written the copies of a flow.
+
+One that was truncated may be as long again by then as it was read; its leader tells by the leader epoch that was read
+last. It is read from its start then, and what was known stays known.
+"""
 
 from __future__ import annotations
 
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
-from mirror.kafka.log import LogReader, decoded
+from mirror.kafka.log import LogReader, LogTruncated, decoded
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.flow_state import FlowState
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import CopiedTopics, KnownWriters, take_in
 
@@ -51,12 +57,26 @@ class WriterLog:
         self._read(channel, address, start, end)
 
     def _read(self, channel: Channel, address: TopicPartition, start: int, end: int) -> None:
-        position = self._known.position if start <= self._known.position <= end else start
+        known = self._known
+        is_known = start <= known.position <= end
+        read = EpochEnd(known.read_epoch, known.position) if is_known else EpochEnd(NOT_KNOWN, start)
+        try:
+            self._read_on(channel, address, read, end)
+        except BrokerRefused as refusal:
+            is_another = isinstance(refusal, LogTruncated) or refusal.is_gone
+            if read.epoch == NOT_KNOWN or not is_another:
+                raise
+            # Another log, however long it has become, or a leader that does not know the one that was read.
+            self._read_on(channel, address, EpochEnd(NOT_KNOWN, start), end)
+
+    def _read_on(self, channel: Channel, address: TopicPartition, read: EpochEnd, end: int) -> None:
         state = FlowState(writers=set(self.writers), source_id=self._known.source_id)
-        reader = LogReader(channel, address, position)
+        reader = LogReader(channel, address, read.end)
+        reader.read_up_to = read
         for content, _ in reader.read_to(end):
             for record in decoded(channel, address, content):
                 take_in(state, record.key, record.value)
                 if self._copied is not None:
                     self._copied.take(record.key, record.value)
-        self._known = KnownWriters(frozenset(state.writers), reader.position, state.source_id, self._known.topic_id)
+        ids = state.source_id, self._known.topic_id
+        self._known = KnownWriters(frozenset(state.writers), reader.position, *ids, reader.read_up_to.epoch)

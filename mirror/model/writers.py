@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mirror.model.flow_state import FlowState
+from mirror.model.leader_epochs import NOT_KNOWN
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 
@@ -27,12 +28,15 @@ class KnownWriters:
         the id of the cluster whose records they have copied; empty when it is not recorded.
     topic_id
         the id of the topic it was read from: of another one nothing is known.
+    read_epoch
+        the leader epoch under which what was read last was written: a leader with less of it has another log.
     """
 
     writers: frozenset[int] = frozenset()
     position: int = 0
     source_id: str = ""
     topic_id: str = ""
+    read_epoch: int = NOT_KNOWN
 
 
 WrittenBy = Mapping[str, KnownWriters]
