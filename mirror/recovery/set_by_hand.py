@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from mirror.control.groups import GroupAction
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
@@ -20,10 +21,13 @@ Placed: TypeAlias = Mapping[tuple[str, TopicPartition], Placement]
 """Where a flow has put groups on its target, by group and partition."""
 
 _WHY = "no reader has committed that (it bears no leader epoch): it was set by hand, or by a client that tells none"
+_WHY_OF_MANY = "no reader has committed them (they bear no leader epoch): set by hand, or by a client that tells none"
 
 
 def set_ahead(plan: MovePlan, flow: Flow, put_there: Placed, put_home: Placed) -> list[str]:
     """Return, for people, the positions on either side of a move back that nobody may have read up to.
+
+    The reason, which is the same of all, is said once.
 
     Parameters
     ----------
@@ -34,7 +38,7 @@ def set_ahead(plan: MovePlan, flow: Flow, put_there: Placed, put_home: Placed) -
     """
     carried = [
         f"group {each.group} is at {each.upstream} of {each.source} on {flow.source}, "
-        f"{_since(put_there, each.group, each.source)}: {_WHY}"
+        f"{_since(put_there, each.group, each.source)}"
         for each in plan.positions
         if each.source is not None
         and each.leader_epoch is not None
@@ -43,14 +47,17 @@ def set_ahead(plan: MovePlan, flow: Flow, put_there: Placed, put_home: Placed) -
     ]
     kept = [
         f"group {each.group} is at {each.present.position} of {each.partition} on {flow.target} already, and "
-        f"{flow.source} says {each.wanted.position}: {_WHY}"
+        f"{flow.source} says {each.wanted.position}"
         for each in plan.decisions
         if each.action is GroupAction.SKIP_REWIND
         and each.present is not None
         and each.present.leader_epoch < 0
         and each.present.position not in _put_at(put_home, each.group, each.partition)
     ]
-    return [*carried, *kept]
+    found = [*carried, *kept]
+    if len(found) > 1:
+        return [f"of {counted(len(found), 'position')} {_WHY_OF_MANY}: {', '.join(found)}"]
+    return [f"{each}: {_WHY}" for each in found]
 
 
 def _put_at(placed: Placed, group: str, partition: TopicPartition) -> set[int]:

@@ -53,6 +53,15 @@ def test_a_group_that_is_further_at_home_without_having_read_there_is_named() ->
     assert set_ahead(plan, HOME, PUT, put_home) == [], "the flow back had put it there"
 
 
+def test_of_many_positions_the_reason_is_said_once_with_their_count_and_each_of_them() -> None:
+    """A failback of 22 partitions had it 22 times."""
+    many = [replace(AT, partition=number, source=TopicPartition("east.orders", number)) for number in range(22)]
+    (said,) = set_ahead(MovePlan(SETTINGS, tuple(many), ()), HOME, PUT, {})
+    assert said.startswith("of 22 positions no reader has committed them (they bear no leader epoch): ")
+    assert said.count("leader epoch") == 1
+    assert all(f"group audit is at 9 of east.orders-{number} on west" in said for number in range(22))
+
+
 def test_a_group_that_stands_where_the_flow_had_put_it_before_a_position_that_was_never_written_was_not_set_by_hand() -> (
     None
 ):
