@@ -41,6 +41,7 @@ from mirror.recovery.procedure import (
     plan_failover,
     stopped_message,
 )
+from mirror.recovery.quiet_source import without_writers
 from mirror.recovery.run import FAILBACK, FAILOVER
 from mirror.recovery.step_facts import named, position_rows, positions_of, rows_in
 from mirror.recovery.steps import BEYOND_RETURN, Result, StepResult
@@ -199,8 +200,10 @@ class _Session:
         out.print(Remark(f"{what}: {lost}"))
         for note in plan.notes:
             out.print(Remark(f"note: {note}", "dim"))
+        before = self.planned.before
         for number, step in enumerate(plan.steps, 1):
-            out.print(Remark(f"{number:>2}. {step.name}: {step.doing}"))
+            already = f" ({before[step.name]})" if step.name in before else ""
+            out.print(Remark(f"{number:>2}. {step.name}{already}: {step.doing}"))
         if plan.moves is not None:
             if plan.moves.positions:
                 print_rows(out, "Where groups go on, as things stand", self.planned.group_rows())
@@ -216,7 +219,8 @@ class _Session:
         found, out = step.result, self.terminal.out
         time = "proven" if step.was_proven else f"{step.seconds:.1f} s"
         verdict = f"{found.verdict:>7}", VERDICT_STYLES[found.verdict]
-        out.print(Remark(f"  {step.name} ({time}): {found.detail}", lead=verdict))
+        detail = without_writers(found) if step.was_proven else found.detail
+        out.print(Remark(f"  {step.name} ({time}): {detail}", lead=verdict))
 
     def concluded(
         self, steps: Sequence[StepResult], rows: Sequence[Any], positions: Sequence[Any], refusal: str | None = None
@@ -265,11 +269,18 @@ class _Session:
         self._tell_it_stands("It ended in the middle of a step by what is a defect of this program, shown below.")
 
     def _tell_it_stands(self, why: str) -> None:
-        stopped = ""
-        if has_stopped(self.run_directory):
-            stopped = f" The applications on {self.planned.move.flow.source} are stopped, and started nowhere yet."
-        message = f"{why} The run stands where it is.{stopped} To go on, or with --take-back to undo it:"
-        self.terminal.tell(message, self.again)
+        self.terminal.tell(f"{why} The run stands where it is. {self._ways}", self.again)
+
+    @property
+    def _ways(self) -> str:
+        """Return which applications are stopped, and which ways there are from here."""
+        if self.planned.is_beyond_return:
+            return "To go on:"
+        ways, source = "To go on, or with --take-back to undo it", self.planned.move.flow.source
+        if not has_stopped(self.run_directory):
+            return f"{ways}:"
+        by_hand = f" (but for the applications: start them on {source} yourself)" if self.planned.starts_none else ""
+        return f"The applications on {source} are stopped, and started nowhere yet. {ways}{by_hand}:"
 
     def other_modes(self, *, is_refused: bool) -> str:
         """Return how a source is failed over that answers, or refuses the login of the file."""
@@ -323,7 +334,7 @@ class _Session:
         if failed.result.detail == BEYOND_RETURN and self.planned.procedure == FAILOVER:
             home = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
             return "Nothing is taken back. To lead it back:", shlex.join(["mirror", FAILBACK, str(self.file), *home])
-        return f"It stands at {failed.name}.{left} To go on:", again
+        return f"It stands at {failed.name}.{left} {self._ways}", again
 
 
 def _perform(session: _Session) -> int:

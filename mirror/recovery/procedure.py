@@ -151,6 +151,18 @@ class Procedure:
         return tuple(each for each in reversed(self.plan.steps) if each.name in begun and each.undo is not None)
 
     @property
+    def starts_none(self) -> bool:
+        """Return whether taking it back starts no applications, since their cluster was gone."""
+        return self.mode == Mode.UNPLANNED
+
+    @property
+    def before(self) -> Mapping[str, str]:
+        """Return, for people, how far its run has got with each step that it has begun."""
+        progress = _progress(self.run)
+        unknown = dict.fromkeys(progress.unknown, "UNKNOWN before")
+        return dict.fromkeys(progress.begun, "begun before") | unknown | dict.fromkeys(progress.proven, "passed before")
+
+    @property
     def is_beyond_return(self) -> bool:
         """Return whether its run has passed the point of no return."""
         return _progress(self.run).is_beyond_return

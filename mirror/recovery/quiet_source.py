@@ -80,9 +80,7 @@ class QuietSource:
             )
             detail += f"intervals: {named(doubtful)}"
             return Result(Verdict.UNKNOWN, f"{detail}; deny it by ACLs (--fence), or wait and try again", facts)
-        if writer_messages:
-            message += f"; who wrote last: {named(writer_messages)}"
-        return Result(Verdict.PASS, message, facts)
+        return Result(Verdict.PASS, message + _wrote_last(writer_messages), facts)
 
     def _readers(self, groups: Sequence[str], *, is_settled: bool) -> Sequence[str]:
         """Return who reads; once applications are stopped for certain, members that brokers remember are waited for.
@@ -190,6 +188,16 @@ class QuietSource:
             {each: end for each, end in fixed.items() if each not in not_by_others},
             {each: end for each, end in now.items() if each not in not_by_others},
         )
+
+
+def _wrote_last(writers: Sequence[str]) -> str:
+    return f"; who wrote last: {named(writers)}" if writers else ""
+
+
+def without_writers(found: Result) -> str:
+    """Return what the step found, for people, but for who wrote last: told once, when it was found."""
+    writers = found.facts.get("writers")
+    return found.detail.replace(_wrote_last(list(map(str, writers))), "") if isinstance(writers, list) else found.detail
 
 
 def is_confirmed(known: Known) -> bool:

@@ -28,6 +28,7 @@ from mirror.recovery import procedure
 from mirror.recovery.applications import Applications, Nobody
 from mirror.recovery.group_moves import Unmoved
 from mirror.recovery.move import Times
+from mirror.recovery.recent_writers import RecentWriter, Writers
 from tests.unit.recovery.world import EAST, HOME, ORDERS, THERE, WEST, Killed, StandInApplications, StandInEnds, World
 
 # Before any test puts another one there.
@@ -114,6 +115,52 @@ def test_a_defect_in_the_middle_of_a_run_says_where_the_applications_are_and_how
     assert "a defect of this program, shown below. The run stands where it is." in told
     assert "The applications on east are stopped, and started nowhere yet." in told
     assert f"--run-directory {run}" in told
+
+
+def test_an_unplanned_run_whose_source_is_back_says_that_applications_are_stopped_and_gives_both_ways(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said how it goes on alone, and nobody wrote on either side."""
+    world.is_up[EAST], world.at_work, run = False, set(), str(tmp_path / "run")
+    monkeypatch.setattr(StandInEnds, "answering", lambda _: ["east:1"])
+    found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--yes", "--run-directory", run])
+    told = " ".join(found.stderr.split())
+    assert "It stands at last look. The applications on east are stopped, and started nowhere yet." in told
+    assert "To go on, or with --take-back to undo it (but for the applications: start them on east yourself):" in told
+
+
+def test_the_plan_of_a_run_that_has_begun_says_what_it_has_done_already(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--mode", "planned", "--run-directory", str(tmp_path / "run"))
+    with monkeypatch.context() as patch:
+        patch.setattr(StandInEnds, "open_transactions", _killed)
+        with pytest.raises(Killed):
+            CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--yes", *options])
+    _, text = done(world, "failover", file, *options, "--dry-run")
+    lines = [" ".join(each.split()) for each in text.splitlines()]
+    for words in ("1. begin (passed before): put on record", "4. fence (begun before): make sure", "5. drain: wait"):
+        assert any(each.startswith(words) for each in lines), lines
+
+
+def test_who_wrote_last_is_told_when_it_is_found_and_not_by_each_call_behind_it(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.writers = Writers((RecentWriter(ORDERS, 5, 0, 1_000, 10),))
+    options = ("--mode", "planned", "--run-directory", str(tmp_path / "run"), "--yes")
+    with monkeypatch.context() as patch:
+        patch.setattr(StandInEnds, "move_groups", _killed)
+        with pytest.raises(Killed):
+            CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", *options])
+    _, text = done(world, "failover", file, *options)
+    told = " ".join(text.split())
+    assert ("fence (proven): no log of 1 partition grew" in told, "who wrote last" in told) == (True, False)
+    journal = (tmp_path / "run" / "journal.jsonl").read_text()
+    assert "; who wrote last: orders-0: producer 5" in journal
+
+
+def _killed(*_: object) -> Any:
+    raise Killed
 
 
 def test_the_plan_has_the_form_of_the_run_and_nothing_is_made(world: World, file: Path, tmp_path: Path) -> None:
