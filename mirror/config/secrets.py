@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 
 from mirror.config.secret_rules import HIDDEN, NAMED, OF_AUTH, OF_KEYTOOL, without_named
 
-_WORDS = ("password", "passphrase", "pwd", "jaas", "secret", "key", "token", "credential", "user.info")
+_WORDS = ("password", "passwd", "passphrase", "pwd", "jaas", "secret", "key", "token", "credential", "user.info")
 # What has such a word in its name and is none.
 _OPEN = (
     *("key.converter", "key.serializer", "key.deserializer", "token.endpoint.url", "partitioner.ignore.keys"),
     *("keystore.location", "keystore.type", "keymanager.algorithm", "auth.credentials.source"),
     "client.credentials.client.id",
 )
+_PASS = re.compile(r"(?:\A|[._-])pass\Z")
 _WORD = re.compile(r"\S+")
 # An argument whose value is a secret: --password x, and PASSWORD=x, or --password=x, to its end.
 _OPTION = re.compile(rf"--?(?:{NAMED}|{OF_KEYTOOL}|key|{OF_AUTH}|oauth2-bearer)|-pw", re.IGNORECASE)
@@ -33,7 +34,7 @@ def is_secret(key: str) -> bool:
     key = key.lower()
     for each in _OPEN:
         key = key.replace(each, "")
-    return any(word in key for word in _WORDS)
+    return any(word in key for word in _WORDS) or _PASS.search(key) is not None
 
 
 def holds_secrets(client: Mapping[str, str]) -> bool:

@@ -408,6 +408,9 @@ def test_arguments_that_are_no_secrets_are_shown(argv: tuple[str, ...]) -> None:
     assert command_without_secrets(argv) == shlex.join(argv)
 
 
-@pytest.mark.parametrize("key", ["metric.reporters.datadog.apiKey", "east.consumer.audit.accessToken", "DB_PASSWORD"])
+@pytest.mark.parametrize(
+    "key",
+    ["metric.reporters.datadog.apiKey", "east.consumer.audit.accessToken", "DB_PASSWORD", "audit.db.pass", "DB_PASSWD"],
+)
 def test_the_case_of_a_key_hides_no_secret_s_name(key: str) -> None:
     assert shown(key, "s3cret") == HIDDEN
