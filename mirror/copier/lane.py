@@ -133,7 +133,7 @@ class Lane:
         self._records = self._bytes = self._batches = self._slow_records = 0
         self._read, self._answered = Ages(), Ages()
         self._reported = Copied()
-        self._next_batch = handover.position.next_batch if gate is None else None
+        self._next_batch = handover.position.next_batch
         self._left_out = LeftOut(handover.position.left_out)
         self._mirrored = mirrored if work.left_out else None
         end = handover.position.downstream
@@ -521,8 +521,7 @@ class Lane:
             if self.syncs is not None:
                 self.syncs.acknowledged(upstream, downstream, count)
             downstream += count
-        if self._committed is None:
-            self._next_batch = NextBatch(self.producer.producer_id, self.producer.epoch, piece.next_sequence)
+        self._next_batch = NextBatch(self.producer.producer_id, self.producer.epoch, piece.next_sequence)
         self._advance(piece.upstream_next, downstream)
         self._records += piece.count
         self._bytes += len(piece.content)

@@ -10,6 +10,9 @@ Invariants:
     compaction or retention removed it, nothing is said.
 (b) Where both flows had kept the source's offsets under one name, the map also has what was passed by: originals, of
     which the flow back has made the copies that are read here. An original was not replaced.
+(c) What the flow itself has written there behind the position is no copy of what lay before it: its sequence is not
+    before that of the next batch, or its epoch is a later one. An engine that was killed before it had put the answer
+    on record leaves no other trace.
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ from collections.abc import Callable
 
 from mirror.copier.resume import Ends
 from mirror.copier.work import FlowWork, Handover, PartitionWork
-from mirror.kafka.batch import Header
+from mirror.kafka.batch import LARGEST_SEQUENCE, Header
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import batch_at
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import Run, Runs
+from mirror.model.position import NextBatch
 from mirror.same_offsets.chain import producer_of
 
 
@@ -49,7 +53,7 @@ def truncated_at(
         header = batch_at(target, work.target, last) if last >= ends.target_start else None
         if (
             header is None
-            or _is_copy(last, header, flow, work, state)
+            or (_is_copy(last, header, flow, work, state) and not _is_behind(handover.position.next_batch, header))
             or _is_original(run, last, header, work, handover, ends, source)
         ):
             break
@@ -72,6 +76,16 @@ def _is_copy(offset: int, header: Header, flow: FlowWork, work: PartitionWork, s
         return not header.is_control
     taken = state().takeovers.get(work.source)
     return taken is not None and (taken.downstream is None or offset < taken.downstream)
+
+
+def _is_behind(next_batch: NextBatch | None, header: Header) -> bool:
+    """Tell whether a batch of the flow was written behind the position, as whom and where the next one was to be."""
+    if next_batch is None or header.is_control or header.producer_id != next_batch.producer_id:
+        return False
+    if header.producer_epoch != next_batch.epoch:
+        return header.producer_epoch > next_batch.epoch
+    # Behind the last sequence comes the first one.
+    return (header.base_sequence - next_batch.sequence) % (LARGEST_SEQUENCE + 1) <= LARGEST_SEQUENCE // 2
 
 
 def _is_original(

@@ -76,8 +76,8 @@ class Position:
         the offsets of the copy, from one up to, not including, another, which are before those of this incarnation, and
         of which it is not on record whether others have written there; what bears the flow's producer ids is its own.
     next_batch
-        as whom the flow goes on behind it outside of transactions; None if that is not known. It says nothing of how
-        far the partition is copied.
+        as whom the flow goes on behind it; None if that is not known. It says nothing of how far the partition is
+        copied.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
     same_offsets

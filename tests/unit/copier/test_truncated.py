@@ -8,7 +8,7 @@ import pytest
 
 from mirror.copier.work import GapPolicy, Handover
 from mirror.kafka import batch
-from mirror.kafka.batch import Producer, Record
+from mirror.kafka.batch import LARGEST_SEQUENCE, Producer, Record
 from mirror.model.flow import Flow
 from mirror.model.gap import GapKind
 from mirror.model.offset_map import Run
@@ -16,7 +16,8 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.state_values import writer_record
 from mirror.same_offsets.chain import producer_of
-from tests.unit.copier.copying_in_memory import ORDERS, OURS, Copying, both_positions
+from tests.unit.copier.builders import TIME
+from tests.unit.copier.copying_in_memory import ORDERS, OURS, Copying, both_positions, slot
 
 BACK = "mirror-state.west"
 
@@ -68,6 +69,64 @@ def test_the_record_that_shows_that_copies_are_gone_is_told_to_be_there_twice(co
     copying.works[ORDERS] = {"gaps": GapPolicy(barrier=lost, is_lifted=True)}
     assert copying.epoch()[ORDERS].stopped is None
     assert copying.copy().values() == [b"0", b"3", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("who", ["the same engine", "the next one"])
+def test_copies_that_are_gone_are_noticed_where_the_flow_itself_has_written_on_before_anybody_knew(
+    copying: Copying, who: str
+) -> None:
+    """An engine was killed before it had put the answer on record that shows it."""
+    copying.begin(b"0")
+    for value in (b"1", b"2"):
+        copying.source().write(value)
+    copying.epoch(0.5)
+    handover = copying.handovers[ORDERS]
+    following = handover.position.next_batch
+    assert following is not None
+    copying.copy().truncate(1)
+    later = Producer(OURS.producer_id, 0 if who == "the same engine" else 1)
+    for number, value in enumerate((b"3", b"4")):
+        copying.source().write(value)
+        written = Record(0, TIME, None, value, (), -1)
+        sequence = following.sequence + number if who == "the same engine" else number
+        copying.copy().put(bytes(batch.encode([written], 0, later, sequence)))
+    copying.handovers[ORDERS] = replace(handover, clean=False)
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.stopped is not None
+    assert "ended at offset 1, before the position 3 recorded for it: it was truncated; 2 copies" in result.stopped
+
+
+def test_so_they_are_where_that_was_in_a_transaction_which_came_to_nothing(copying: Copying) -> None:
+    copying.told(slot=slot(), producer=None)
+    copying.begin(b"0")
+    copying.source().write(b"1", b"2")
+    copying.epoch(0.5)
+    handover = copying.handovers[ORDERS]
+    following = handover.position.next_batch
+    assert following is not None
+    copying.copy().truncate(2)
+    producer = slot().producer
+    copying.copy().open[producer.producer_id] = 2
+    written = [Record(number, TIME, None, b"aborted", (), -1) for number in range(3)]
+    copying.copy().put(bytes(batch.encode(written, 0, producer, following.sequence)))
+    copying.copy().abort(producer.producer_id)
+    copying.handovers[ORDERS] = replace(handover, clean=False)
+    result = copying.epoch(60.0)[ORDERS]
+    assert "ended at offset 2, before the position 4 recorded for it: it was truncated; 2 copies" in str(result.stopped)
+
+
+def test_the_last_copy_is_none_that_was_written_behind_the_position_where_sequences_begin_again(
+    copying: Copying,
+) -> None:
+    copying.sequences[copying.pairs[ORDERS]] = LARGEST_SEQUENCE - 1
+    copying.begin(b"0")
+    for value in (b"1", b"2", b"3"):
+        copying.source().write(value)
+        copying.epoch(0.5)
+        handover = copying.handovers[ORDERS]
+        copying.handovers[ORDERS] = replace(handover, clean=False)
+        assert copying.epoch(0.5)[ORDERS].stopped is None
+    assert copying.copy().values() == [b"0", b"1", b"2", b"3"]
 
 
 def test_copies_that_are_gone_are_noticed_behind_a_settled_position_too_where_as_much_was_written_since(
