@@ -60,6 +60,8 @@ class EngineFencing:
         self._hold = FlowProducers(settings.flow, settings.target_producer, settings.transactions, slots=1)
         # The term in which the flow's producers were taken, and since when an engine before has no right to write.
         self._taken: tuple[int, Lease] | None = None
+        # Whether an engine has led in between that is not on record: the state topic has lost its end, with all marks.
+        self._has_lost: bool | None = None
         # What the engine that is gone last reported: what is reported from here is no engine's.
         self._reported: RunReport | None = None
 
@@ -87,11 +89,14 @@ class EngineFencing:
             return None
         if self._taken is None or self._taken[0] != term:
             # In another term engines may have written since.
-            self._hold.take(log, term)
+            taken = self._hold.take(log, term)
+            if self._has_lost is None:
+                self._has_lost = not taken.is_next
             seconds, former_seconds = self._timeout_seconds, self._election.former_seconds
             self._taken = term, Lease(LEASE_SHARE * seconds, former_seconds=LEASE_SHARE * former_seconds)
         _, lease = self._taken
-        flow, former, was_settled = self._settings.flow, self._hold.unrefused, self._election.was_settled
+        flow, former = self._settings.flow, self._hold.unrefused
+        was_settled = self._election.was_settled and not self._has_lost
         grace_seconds = REFUSED_SECONDS if former is not None and former.transactional_id else 0.0
         # Where copies have, or had, the source's offsets, it may have written as a producer that no fence reaches.
         is_refused = was_settled or (former is None and not has_written(flow, log.poll().writers))
@@ -120,6 +125,7 @@ class EngineFencing:
             frozenset(source for source, copy in copies.items() if copy in late),
             frozenset() if was_settled else unrefused,
             weakness or (KEEPS_OFFSETS if kept else FORMER_OFFSETS),
+            has_lost=bool(self._has_lost),
         )
         if self._led_term() != term:
             # All that took a while; another engine has taken the flow over meanwhile.
@@ -157,6 +163,8 @@ def report_without_engine(
     late: frozenset[TopicPartition] = frozenset(),
     unrefused: frozenset[TopicPartition] = frozenset(),
     weakness: str = "",
+    *,
+    has_lost: bool = False,
 ) -> PauseReport:
     """Return what is to be said of the paused topics of a flow that no engine leads.
 
@@ -168,6 +176,8 @@ def report_without_engine(
         those where the target would append what was sent before, should it arrive.
     weakness
         why it does not refuse that there.
+    has_lost
+        whether the state topic has lost its end, so that no mark of a position as the last one counts.
     """
     is_clean = state.claim is None or (state.claim.is_released and state.claim.is_settled)
     paused = paused_of(state.pauses, state.positions)
@@ -178,7 +188,7 @@ def report_without_engine(
         {
             source: _NOT_COMPARED
             for source in sorted(paused - late)
-            if not state.positions[source].atomic and not (is_clean and state.positions[source].settled)
+            if has_lost or not (state.positions[source].atomic or (is_clean and state.positions[source].settled))
         },
         (paused & unrefused) - late,
         weakness if (paused & unrefused) - late else "",

@@ -12,6 +12,7 @@ from mirror.config.settings import MirrorSettings
 from mirror.control.flow_log import FlowLog
 from mirror.engine.late_writes import FORMER_OFFSETS, KEEPS_OFFSETS
 from mirror.engine.same_offsets_fence import Refusing
+from mirror.engine.taken_producers import TakenProducers
 from mirror.model import flow as model
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
@@ -47,7 +48,7 @@ class Flow:
         self.said: list[StateRecord] = []
         # The election.
         self.term: int | None = None
-        self.was_settled = False
+        self.was_settled = self.has_lost = False
         self.former_seconds = 0.0
         self.reported: list[RunReport] = []
         # The hold.
@@ -71,8 +72,9 @@ class Flow:
             self.reported.append(self.state.run)
         return self.term is not None
 
-    def take(self, _: FlowLog, term: int) -> None:
+    def take(self, _: FlowLog, term: int) -> TakenProducers:
         self.done.append(f"took {term}")
+        return TakenProducers(is_next=not self.has_lost)
 
     def fence(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, str]:
         late = self.late.pop(0) if self.late else frozenset()
@@ -141,6 +143,17 @@ def test_what_was_sent_as_a_producer_that_nothing_refuses_may_arrive_once_its_ri
     found = flow.try_once(of(flow))
     assert found is not None
     assert found.unrefused == frozenset(), "after a clean stop nothing is on its way"
+
+
+def test_no_mark_counts_where_the_state_topic_has_lost_a_term(of: Any) -> None:
+    """An engine has led since, and copied on behind what was marked as the last."""
+    for has_lost in (False, True):
+        flow = Flow(2, 2)
+        flow.was_settled, flow.has_lost = True, has_lost
+        flow.state.apply(*Position(5, 5, 0, True, target="east.orders", atomic=True).record(ORDERS))
+        found = flow.try_once(of(flow))
+        assert found is not None
+        assert set(found.unsettled) == ({ORDERS} if has_lost else set())
 
 
 def test_nobody_is_said_to_be_gone_where_another_engine_leads_the_flow_by_then(of: Any) -> None:
