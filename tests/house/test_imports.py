@@ -99,6 +99,7 @@ MAY_IMPORT["recovery"] = {
     "atomic_file",
     "waiting",
     "spark",
+    "no_spark",
     "model",
     "config",
     "kafka",
