@@ -44,7 +44,7 @@ from mirror.recovery.procedure import (
 from mirror.recovery.quiet_source import without_writers
 from mirror.recovery.run import FAILBACK, FAILOVER
 from mirror.recovery.step_facts import named, position_rows, positions_of, rows_in
-from mirror.recovery.steps import BEYOND_RETURN, Result, StepResult
+from mirror.recovery.steps import BEYOND_RETURN, TAKEN_BY_OTHERS, Result, StepResult
 from mirror.tables import print_rows
 from mirror.terminal import Remark
 from mirror.waiting import watched
@@ -330,6 +330,12 @@ class _Session:
             looked = f", but nobody has looked at: {unseen}" if unseen else ""
             message = f"It stopped at {failed.name}, and everything is as it was before{anew}{looked}"
             return f"{message}. To try again:", again
+        if any(TAKEN_BY_OTHERS in each.result.facts for each in back):
+            message = (
+                "By what is on record this run is not as its directory says: nothing of it is to be taken back, "
+                "and applications may be at work on either cluster. What is on record:"
+            )
+            return message, shlex.join(["mirror", "status", str(self.file)])
         left = "".join(f" Not taken back: {each.name[6:]}." for each in back if each.result.verdict is Verdict.FAIL)
         if failed.result.detail == BEYOND_RETURN and self.planned.procedure == FAILOVER:
             home = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]

@@ -66,7 +66,7 @@ _OF_TOPICS = (
 )
 _TOPIC = (
     rf"{_TELLING}(?:s?[.-](?:{'|'.join(_OF_TOPICS.split())})(?![\w.-]{{0,64}}{_TELLING})(?:[.-][\w.-]{{0,64}})?|s-\d{{1,5}})"
-    r"(?![\w.-])"
+    r"(?![\w.-]|\s*=(?!\d{1,19}\b))"
 )
 # Programs whose -p is no password: of the first ones behind options alone, of the others behind words too.
 _OPEN_P = (

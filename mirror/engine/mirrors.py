@@ -153,11 +153,17 @@ class Mirrors:
             topics |= self.known.keys()
         return tuple(sorted(topics - self._denied))
 
+    def flow_back(self, topic: str) -> FlowSettings | None:
+        """Return the flow that has a topic copied both ways to the same offsets, under the same name; None: none."""
+        if not self._settings.keeps_name_and_offsets(topic):
+            return None
+        back = Flow(self._settings.flow.target, self._settings.flow.source)
+        found = (each for each in self._flows if each.enabled and each.flow == back)
+        return next((each for each in found if each.keeps_name_and_offsets(topic)), None)
+
     def is_two_way(self, topic: str) -> bool:
         """Tell whether the file has a topic copied both ways to the same offsets, under the same name."""
-        flow = self._settings.flow
-        back = (each for each in self._flows if each.enabled and each.flow == Flow(flow.target, flow.source))
-        return self._settings.keeps_name_and_offsets(topic) and any(each.keeps_name_and_offsets(topic) for each in back)
+        return self.flow_back(topic) is not None
 
     def written_back(self, topic: str) -> Collection[int]:
         """Return the producer ids with which the flow back writes ``topic`` to the same offsets; none: it does not."""

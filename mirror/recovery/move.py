@@ -132,7 +132,7 @@ class Move:
         if self._of_this(entries) is not None:
             return self.older_copy(entries)
         target = self.record.flow.target
-        return f"{target} has nothing of this run on record any more: others have given it up, and may do otherwise"
+        return f"{target} has nothing of this run on record any more: it has ended, or others have given it up"
 
     def older_copy(self, entries: Sequence[FailoverEntry]) -> str | None:
         """Return why a run that has not passed the point of no return must do nothing more; None: it may.
@@ -145,10 +145,9 @@ class Move:
         if entry.phase is Phase.DONE:
             return f"{target} has on record that this run is done: this is an older copy of its directory"
         return (
-            f"{target} has on record that this run has begun to start the applications on {self.flow.target}, from "
-            f"where nothing is taken back: this is an older copy of its directory. Go on with the newest "
-            f"({entry.where}); if that is lost, see which applications run, and give this run up with a new one: "
-            f"--give-up {entry.run}"
+            f"{target} has on record that this run has begun to start the applications on {self.flow.target}: this is "
+            f"an older copy of its directory. Go on with the newest ({entry.where}); if that is lost, see which "
+            f"applications run, and give this run up with a new one: --give-up {entry.run}"
         )
 
     def _of_this(self, entries: Sequence[FailoverEntry]) -> FailoverEntry | None:
@@ -234,15 +233,20 @@ class Move:
         target = self.flow.target
 
         def act(_: Known) -> Result:
-            entries = self.record.copied().failovers
-            own = self._of_this(entries)
-            # A failback that is gone on with behind the point of no return holds no cut that others would have ended.
-            if own is None and self.entry.phase is Phase.RETURNING:
-                return Result(Verdict.FAIL, str(self.off_record()))
-            # An older copy of the run directory would take back what the applications rest on from now on.
-            if is_whole and own is not None and own.phase is not Phase.DONE:
-                self.record.put(replace(own, is_beyond_return=True))
-            return result_of(self.applications.start(target), at_ms=self.now_ms())
+            unrecorded = ""
+            try:
+                own = self._of_this(self.record.copied().failovers)
+                # A failback that is gone on with behind the point of no return holds no cut that others would end.
+                if own is None and self.entry.phase is Phase.RETURNING:
+                    return Result(Verdict.FAIL, str(self.off_record()))
+                # An older copy of the run directory would take back what the applications rest on from now on.
+                if is_whole and own is not None and own.phase is not Phase.DONE:
+                    self.record.put(replace(own, is_beyond_return=True))
+            except KafkaProblem as problem:
+                # They stand still on both sides, and are started all the same.
+                unrecorded = f"; not on record, so take nothing back with an older copy of the run directory: {problem}"
+            found = result_of(self.applications.start(target), at_ms=self.now_ms())
+            return replace(found, detail=found.detail + unrecorded)
 
         return Step(
             START,

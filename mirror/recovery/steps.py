@@ -199,6 +199,8 @@ class Progress:
 BEYOND_RETURN = "the run has passed the point of no return: only a failback leads back"
 #: The fact, in a journal, of a step that could not be taken back, and why.
 NOT_TAKEN_BACK = "not_taken_back"
+#: The fact of a step that is not this run's any more to take back: by what is on record it stands otherwise.
+TAKEN_BY_OTHERS = "taken_by_others"
 _TAKEN_BACK = "back"
 NOT_BEGUN = Progress(frozenset(), {}, is_beyond_return=False)
 
@@ -424,10 +426,11 @@ class _Runner:
                         raise NotTakenBack(f"it stays until the rest is taken back too ({rest}): take it back again")
                     result = step.undo()
                 except (*_OPERATIONAL, NotTakenBack) as problem:
-                    result = Result(Verdict.FAIL, str(problem))
+                    is_others = isinstance(problem, TakenByOthers)
+                    result = Result(Verdict.FAIL, str(problem), {TAKEN_BY_OTHERS: True} if is_others else {})
                     left.append(step.name)
                     self._journal.append(Event.NOTE, step=step.name, facts={NOT_TAKEN_BACK: str(problem)})
-                    if not isinstance(problem, TakenByOthers):
+                    if not is_others:
                         open_still.append(step.name)
                 found = StepResult(step.name, result, self._monotonic() - began)
                 facts = found.as_json()

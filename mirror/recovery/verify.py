@@ -352,6 +352,7 @@ def plan_pairs(
                 notes += (f"{flow.source} ends at {ends[partition]}, and {offset_map.upstream_next} was copied up to",)
             if copy_ends[copy] < offset_map.downstream_next:
                 notes += (f"the copy ends at {copy_ends[copy]}, and went on to {offset_map.downstream_next}",)
+            back = mirrors.flow_back(partition.topic)
             pair = PartitionPair(
                 LogRange(
                     flow.source,
@@ -377,14 +378,15 @@ def plan_pairs(
                     copy,
                     begin.downstream,
                     min(offset_map.downstream_next, copy_ends[copy]),
-                    # What the flow itself has aborted is not part of the copy (EOS-09).
-                    read_committed=bool(state.transactional_ids),
+                    # What the flow itself has aborted is not part of the copy (EOS-09), and what applications there
+                    # have aborted is nowhere else if the flow back leaves it out (REC-08).
+                    read_committed=bool(state.transactional_ids) or (back is not None and back.reads_committed),
                     with_keys=partition in compacted.sides,
                     reserved_key=RESERVED_KEY if offset_map.same_offsets else None,
                 ),
                 offset_map.expected_runs,
                 # What is copied both ways is there whoever wrote it, at its offset.
-                frozenset() if mirrors.is_two_way(partition.topic) else frozenset(state.writers),
+                frozenset() if back is not None else frozenset(state.writers),
                 is_shared=is_shared,
                 absences=declared[partition],
                 parked=parked.get(partition, {}),

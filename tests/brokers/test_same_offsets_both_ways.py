@@ -9,6 +9,7 @@ import pytest
 from mirror.kafka import codes
 from mirror.kafka.cluster import Cluster
 from mirror.waiting import wait_until
+from tests.brokers.command import mirror
 from tests.brokers.copying import delete_records, leave_marker, producer_to, write
 from tests.brokers.same_offsets_both_ways import PATIENCE_SECONDS, SETTINGS, Pair
 from tests.brokers.same_offsets_killed import read
@@ -81,6 +82,38 @@ def test_short_transactions_one_after_the_other_are_copied_by_an_engine_that_kee
             writer.commit_transaction(60)
         pair.await_copied(pair.there, 2 * _TRANSACTIONS)
     assert read(pair.away, orders, "read_uncommitted") == read(pair.home, orders, "read_uncommitted")
+
+
+def test_what_applications_abort_on_either_side_is_no_difference_where_nobody_copies_it(
+    pair: Pair, unique: Callable[[str], str]
+) -> None:
+    """It was extra on the target of the other flow: no planned failover and no failback got behind its comparison."""
+    orders = pair.orders
+    pair.settings += "".join(f"{each}.consumer.isolation.level = read_committed\n" for each in pair.aliases)
+
+    def write_transactions(client: dict[str, str], count: int) -> None:
+        writer = producer_to(client, transactional_id=unique("writer"))
+        writer.init_transactions(60)
+        for end in (writer.abort_transaction, writer.commit_transaction):
+            writer.begin_transaction()
+            for number in range(count):
+                writer.produce(orders.topic, b"%d" % number, partition=orders.partition)
+            writer.flush(60)
+            end(60)
+
+    with pair.engine():
+        pair.await_copied(pair.there, 0)
+        pair.await_copied(pair.back, 0)
+        write_transactions(pair.home, 5)
+        pair.await_copied(pair.there, 12)
+        pair.await_copied(pair.back, 12)
+        write_transactions(pair.away, 3)
+        pair.await_copied(pair.back, 20)
+        pair.await_copied(pair.there, 20)
+    for flow in (pair.there, pair.back):
+        found = mirror("verify", str(pair.file), "--flow", str(flow), "--others-write")
+        assert found.returncode == 0, found.stdout + found.stderr
+    assert read(pair.away, orders, "read_committed") == read(pair.home, orders, "read_committed")
 
 
 def test_a_topic_with_records_is_followed_once_it_is_copied_and_stops_where_both_sides_have_others(pair: Pair) -> None:

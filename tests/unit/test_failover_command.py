@@ -10,6 +10,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,24 @@ def test_the_plan_has_the_form_of_the_run_and_nothing_is_made(world: World, file
     assert code == 0
     for word in ("stop the applications on east", "from here on nothing is taken back", "audit", "east.orders"):
         assert word in " ".join(text.split())
+
+
+def test_whoever_takes_back_with_an_older_copy_of_the_directory_is_told_nothing_of_where_the_applications_are(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that they are stopped, and started nowhere yet, while they were at work on the target."""
+    world.is_up[EAST], world.at_work, run = False, set(), str(tmp_path / "run")
+    monkeypatch.setattr(StandInEnds, "answering", lambda _: ["east:1"])
+    options = ("--flow", "east->west", "--yes", "--run-directory", run)
+    CliRunner().invoke(app, ["failover", str(file), *options])
+    ((name, entry),) = world.record.items()
+    world.record[name] = replace(entry, is_beyond_return=True)
+    found = CliRunner().invoke(app, ["failover", str(file), *options, "--take-back"])
+    told = " ".join(found.stderr.split())
+    assert found.exit_code == 1
+    assert "applications may be at work on either cluster" in told
+    assert told.endswith(f"mirror status {file}")
+    assert "started nowhere yet" not in told
 
 
 def test_what_is_told_is_folded_and_the_command_behind_it_is_not() -> None:

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from mirror.evidence.journal import Event, Journal
-from mirror.model.failover import Phase
+from mirror.kafka.problems import ConnectionFailed
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Nobody
 from mirror.recovery.failback import look_home, steps_home
 from mirror.recovery.failover import Mode, look_ahead, steps_of
+from mirror.recovery.flow_ends import Copied
 from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
-from mirror.recovery.steps import Progress, Step, StepResult, carry_out, take_back
+from mirror.recovery.steps import TAKEN_BY_OTHERS, Progress, Step, StepResult, carry_out, take_back
 from tests.unit.recovery.world import EAST, ENTRY, ORDERS, THERE, WEST, StandInEnds, World, move_home, move_of
 
 
@@ -188,6 +190,7 @@ def test_an_older_copy_of_the_run_directory_takes_nothing_back_from_under_the_ap
     found = taken_back(steps_of(mode, move, None), older)
     assert worst(each.result.verdict for each in found.values()) is Verdict.FAIL
     assert "this is an older copy of its directory" in found["back: begin"].result.detail
+    assert found["back: begin"].result.facts == {TAKEN_BY_OTHERS: True}
     assert (world.at_work, world.paused, world.groups[WEST]) == stands
     assert set(world.record) == {"ours"}
     plan = look_ahead(mode, move, None, Progress.of(Journal(older / "journal.jsonl").read().entries))
@@ -220,6 +223,35 @@ def test_an_older_copy_of_a_failback_takes_nothing_back_either(tmp_path: Path) -
         Progress.of(Journal(older / "journal.jsonl").read().entries),
     )
     assert "this is an older copy of its directory" in str(plan.refusal)
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_behind_the_point_of_no_return_applications_are_started_at_home_although_the_standby_is_down(
+    tmp_path: Path, is_readable: bool
+) -> None:
+    """They are stopped on both sides by then, and the old cluster has all there is."""
+    world = World(at_work={WEST}, paused={THERE.flow}, record={"one": replace(ENTRY, run="one", phase=Phase.DONE)})
+    world.groups[WEST] = {"audit": 7}
+
+    class Down(StandInEnds):
+        def copied(self) -> Copied:
+            if not is_readable:
+                raise ConnectionFailed("west is gone")
+            return super().copied()
+
+        def put(self, entry: FailoverEntry) -> None:
+            raise ConnectionFailed("west is gone")
+
+    move, forward = move_home(world, tmp_path), StandInEnds(world, THERE.flow)
+    run_until(steps_home(move, forward), tmp_path, "last look")
+    (start,) = (
+        each for each in steps_home(replace(move, record=Down(world, THERE.flow)), forward) if each.name == "start"
+    )
+    found = start.act({})
+    assert (found.verdict, world.at_work) == (Verdict.PASS, {EAST})
+    assert found.detail.endswith(
+        "; not on record, so take nothing back with an older copy of the run directory: west is gone"
+    )
 
 
 def test_a_failback_that_was_given_up_behind_its_point_of_no_return_does_not_undo_a_later_failover(
