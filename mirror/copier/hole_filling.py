@@ -18,13 +18,13 @@ from mirror.copier.same_offsets import (
     Moved,
     NotFilled,
     SameOffsetsCopy,
+    ends_of,
     leave_many,
     leave_one,
 )
 from mirror.copier.work import FlowWork
 from mirror.kafka import partition_state
 from mirror.kafka.appending import Appender
-from mirror.kafka.channel import LATEST, View
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem, LeaderAway, RequestFailed
 from mirror.model.partition import TopicPartition
 from mirror.same_offsets.filling import (
@@ -314,20 +314,14 @@ class _Fill:
 
     def _look_at_known(self, holes: Sequence[Hole]) -> None:
         """See that copies that one broker leads end where they are known to."""
-        problems: dict[TopicPartition, KafkaProblem] = {}
-        ends: Mapping[TopicPartition, int] = {}
-        try:
-            ends = found = self._appender.channel.find_offsets([hole.copy for hole in holes], LATEST, View.WRITTEN)
-            problems.update(found.problems)
-        except ConnectionFailed as failure:
-            problems = {hole.copy: failure for hole in holes}
+        ends = ends_of(self._appender.channel.find_offsets, [hole.copy for hole in holes])
         for hole in holes:
             made, point = self._copies[hole.copy], hole.append_point
             if made.place.copy.bounds.end < point.end:
                 made.stands_at(point.end, point.sequence)
             expected = made.place.copy.bounds.end
-            if hole.copy in problems:
-                self._give_up(hole.copy, problems[hole.copy])
+            if (problem := ends.problems.get(hole.copy)) is not None:
+                self._give_up(hole.copy, problem)
             elif ends[hole.copy] != expected:
                 self._give_up(hole.copy, Moved(hole.copy, expected, ends[hole.copy]))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from mirror.copier.backoff import Backoff
 from mirror.kafka.answers import PartitionAnswers
@@ -42,6 +42,9 @@ LARGEST_REQUEST_BYTES = 100 << 20
 _LINES = 8
 
 T = TypeVar("T")
+
+Silences: TypeAlias = Mapping[tuple[int, str], float]
+"""For how many seconds quotas have held back the connections to a broker, by its number and their role."""
 
 
 class _Attempts:
@@ -254,7 +257,7 @@ class ClusterLinks:
             superfluous.close()
         self._idle[node, role] = connection
 
-    def silences(self, now: float, purpose: str) -> Mapping[tuple[int, str], float]:
+    def silences(self, now: float, purpose: str) -> Silences:
         """Return for how many seconds so far quotas have held back each role of a purpose (fetch, produce)."""
         known = tuple(self._throttlings.items())
         return {place: each.silent_seconds(now) for place, each in known if place[1].startswith(purpose)}

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from mirror.copier.markers import Markers
 from mirror.kafka import codes, partition_state
-from mirror.kafka.answers import Answers
+from mirror.kafka.answers import Answers, PartitionAnswers
 from mirror.kafka.appending import Appender
 from mirror.kafka.batch import Producer, next_sequence
 from mirror.kafka.channel import EARLIEST, LATEST, View
@@ -260,7 +260,9 @@ def leave_one(
         if it is not certain that each has got it: all copies are to be looked at.
     """
     refused = markers.leave_one([each.partition for each in copies])
-    ends = _ends(appender, [each.partition for each in copies if each.partition not in refused])
+    ends = ends_of(
+        appender.channel.offsets_once_led, [each.partition for each in copies if each.partition not in refused]
+    )
     found: dict[TopicPartition, NotFilled] = {**refused, **ends.problems}
     for copy in copies:
         if copy.partition in ends:
@@ -281,7 +283,7 @@ def leave_many(
     answers = appender.write_markers(wanted, markers.before, markers.coordinator_epoch)
     # A leader that has not answered is not asked once more.
     answered = {each: code for each, code in answers.items() if isinstance(code, int)}
-    ends = _ends(appender, answered)
+    ends = ends_of(appender.channel.offsets_once_led, answered)
     found: dict[TopicPartition, NotFilled] = {
         **{each: problem for each, problem in answers.items() if isinstance(problem, KafkaProblem)},
         **ends.problems,
@@ -295,11 +297,13 @@ def leave_many(
     return found
 
 
-def _ends(appender: Appender, copies: Iterable[TopicPartition]) -> Answers[TopicPartition, int, KafkaProblem]:
-    """Return where copies end, and of the others why that is not told."""
+def ends_of(
+    ask: Callable[[list[TopicPartition], int, View], PartitionAnswers[int]], copies: Iterable[TopicPartition]
+) -> Answers[TopicPartition, int, KafkaProblem]:
+    """Return where copies end, as a channel is asked for that, and of the others why that is not told."""
     asked = list(copies)
     try:
-        told = appender.channel.offsets_once_led(asked, LATEST, View.WRITTEN)
+        told = ask(asked, LATEST, View.WRITTEN)
     except ConnectionFailed as failure:
         return Answers(problems=dict.fromkeys(asked, failure))
     return Answers(told, told.problems)

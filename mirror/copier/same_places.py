@@ -33,7 +33,7 @@ from mirror.model.state_values import chunk_record, writer_record
 from mirror.model.stretches import Stretch, add, between, hold, united
 from mirror.same_offsets import filling
 from mirror.same_offsets.chain import producer_of
-from mirror.same_offsets.fillers import FILLER_KEYS, are_fillers, is_tombstone
+from mirror.same_offsets.fillers import are_fillers, is_filler, is_tombstone
 from mirror.same_offsets.filling import Bounds
 
 _POLICY, _TIMES = "cleanup.policy", "message.timestamp.type"
@@ -420,13 +420,13 @@ def _replaced(
         return None
     batches = read_batches(source, work.source, last, last + 1, read_committed=flow.read_committed)
     original = next(_originals(work, batches, last, last + 1), None)
-    if original is None or (original.value is None and original.key in FILLER_KEYS):
+    if original is None or is_filler(original):
         return None
     for content, header in read_batches(target, work.target, last, last + 1):
         for each in records(content):
             if each.offset == last:
-                is_filler = each.value is None and each.key in FILLER_KEYS and not each.headers
-                return last if is_filler and header.producer_id == producer_of(flow.flow).producer_id else None
+                is_own = header.producer_id == producer_of(flow.flow).producer_id
+                return last if is_own and is_filler(each) else None
     # Its own cleaner may have removed it.
     return None if is_compacted else last
 

@@ -8,13 +8,16 @@ from dataclasses import replace
 
 from mirror.copier import links
 from mirror.copier.epoch_channel import EpochChannelListener
-from mirror.copier.links import ClusterLinks
+from mirror.copier.links import ClusterLinks, Silences
 from mirror.copier.loop import CopyLoop
 from mirror.copier.placing import always
 from mirror.copier.share import Share
 from mirror.copier.transactions import Transactions
 from mirror.copier.work import PartitionResult, Slot, SlotEnd, TaskResult, TaskWork, Throttled
 from mirror.model.flow import Flow
+
+# What is asked of the clusters on either side of a flow.
+_PURPOSES = {"source": "fetch", "target": "produce"}
 
 
 def copy(work: TaskWork) -> TaskResult:
@@ -50,7 +53,7 @@ def _copy(work: TaskWork, epoch_channel: EpochChannelListener | None) -> TaskRes
             ("target", flow.flow.target, flow.target_client),
         )
     }
-    silences = _silences(work, clusters)
+    silences = _silences(clusters)
     before = epoch_channel.require if epoch_channel is not None else always
     shares = [
         Share(flow, [one for one in work.partitions if one.flow == flow.flow], clusters, before) for flow in work.flows
@@ -74,29 +77,21 @@ def _copy(work: TaskWork, epoch_channel: EpochChannelListener | None) -> TaskRes
         for share in shares
         for result in share.close()
     ]
-    return TaskResult(
-        tuple(results),
-        {
-            flow: Throttled(*(_longest_ms(now, silences[flow][side]) for side, now in sides.items()))
-            for flow, sides in _silences(work, clusters).items()
-        },
-        slots,
-    )
-
-
-def _silences(
-    work: TaskWork, clusters: Mapping[tuple[Flow, str], ClusterLinks]
-) -> Mapping[Flow, Mapping[str, Mapping[tuple[int, str], float]]]:
-    """Return for how many seconds so far quotas of a flow's clusters have held back each connection, by side."""
-    now = time.monotonic()
-    purposes = {"source": "fetch", "target": "produce"}
-    return {
-        flow.flow: {side: clusters[flow.flow, side].silences(now, purpose) for side, purpose in purposes.items()}
+    now = _silences(clusters)
+    throttled = {
+        flow.flow: Throttled(*(_longest_ms(now[flow.flow, side], silences[flow.flow, side]) for side in _PURPOSES))
         for flow in work.flows
     }
+    return TaskResult(tuple(results), throttled, slots)
 
 
-def _longest_ms(now: Mapping[tuple[int, str], float], before: Mapping[tuple[int, str], float]) -> int:
+def _silences(clusters: Mapping[tuple[Flow, str], ClusterLinks]) -> dict[tuple[Flow, str], Silences]:
+    """Return for how many seconds so far quotas of each flow's clusters have held back each connection to them."""
+    now = time.monotonic()
+    return {(flow, side): each.silences(now, _PURPOSES[side]) for (flow, side), each in clusters.items()}
+
+
+def _longest_ms(now: Silences, before: Silences) -> int:
     return round(1000 * max((seconds - before.get(place, 0.0) for place, seconds in now.items()), default=0.0))
 
 

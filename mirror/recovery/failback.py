@@ -150,7 +150,7 @@ def look_home(
             "done; name the directory of that failover, or a new one"
         )
     elif is_off_record and progress.is_beyond_return:
-        refusal = str(move.off_record())
+        refusal = move.not_on_record
     elif done_of(record) is None and is_off_record:
         refusal = f"{forward.flow} is not failed over, by what is on record on {forward.flow.target}"
     # A run that has begun to make topics anew was told to, and may have left them closed.

@@ -129,8 +129,11 @@ class Move:
             entries = self.record.copied().failovers
         except KafkaProblem:
             return None
-        if self._of_this(entries) is not None:
-            return self.older_copy(entries)
+        return self.older_copy(entries) if self._of_this(entries) is not None else self.not_on_record
+
+    @property
+    def not_on_record(self) -> str:
+        """Say, for people, that nothing of this run is on record."""
         target = self.record.flow.target
         return f"{target} has nothing of this run on record any more: it has ended, or others have given it up"
 
@@ -238,7 +241,7 @@ class Move:
                 own = self._of_this(self.record.copied().failovers)
                 # A failback that is gone on with behind the point of no return holds no cut that others would end.
                 if own is None and self.entry.phase is Phase.RETURNING:
-                    return Result(Verdict.FAIL, str(self.off_record()))
+                    return Result(Verdict.FAIL, self.not_on_record)
                 # An older copy of the run directory would take back what the applications rest on from now on.
                 if is_whole and own is not None and own.phase is not Phase.DONE:
                     self.record.put(replace(own, is_beyond_return=True))
@@ -248,12 +251,8 @@ class Move:
             found = result_of(self.applications.start(target), at_ms=self.now_ms())
             return replace(found, detail=found.detail + unrecorded)
 
-        return Step(
-            START,
-            f"start the applications on {target}; from here on nothing is taken back",
-            act,
-            is_point_of_no_return=True,
-        )
+        doing = f"start the applications on {target}; from here on nothing is taken back"
+        return Step(START, doing, act, is_point_of_no_return=True)
 
     def first_write(self) -> Step:
         """Return the step that waits for the first write on the target."""

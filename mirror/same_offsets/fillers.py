@@ -10,8 +10,7 @@ from mirror.kafka.batch import Header, Producer, Record
 RESERVED_KEY = b"\0mirror.offsets"
 """The key of all tombstones: the cleaner keeps one of them at most."""
 
-FILLER_KEYS = (None, RESERVED_KEY)
-"""The keys of what fills offsets."""
+_KEYS = (None, RESERVED_KEY)
 
 PADDING_BYTES, TOMBSTONE_BYTES = 0.66, 0.4
 """What one filler takes in a full batch, compressed."""
@@ -36,9 +35,12 @@ def are_fillers(content: memoryview, header: Header) -> bool:
         if it cannot be decoded.
     """
     data = batch.decompressed(content)
-    return any(data == _empty(header.record_count, key) for key in FILLER_KEYS) or all(
-        each.value is None and each.key in FILLER_KEYS and not each.headers for each in batch.records(content)
-    )
+    return any(data == _empty(header.record_count, key) for key in _KEYS) or all(map(is_filler, batch.records(content)))
+
+
+def is_filler(record: Record) -> bool:
+    """Tell whether a record is such, padding or tombstone, by what it holds."""
+    return record.value is None and record.key in _KEYS and not record.headers
 
 
 def is_tombstone(record: Record) -> bool:

@@ -242,3 +242,12 @@ class Copying:
             for each in batch.records(content)
         ]
         return [(each.upstream, each.downstream) for each in found if each is not None]
+
+
+def taken_over(copying: Copying) -> None:
+    """Take the transactional id over: what was left open is aborted."""
+    copying.west.coordinator.take_over("east->west-0")
+    assert copying.flow.slot is not None
+    again = replace(copying.flow.slot.producer, epoch=copying.flow.slot.producer.epoch + 1)
+    copying.told(slot=replace(copying.flow.slot, producer=again, sequences={}))
+    copying.driver.told.clear()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from mirror.copier import committed_tail
 from mirror.copier.work import Handover
 from mirror.kafka.batch import Producer
 from mirror.model.gap import GapKind
-from tests.unit.copier.copying_in_memory import ORDERS, Copying, both_positions, slot
+from tests.unit.copier.copying_in_memory import ORDERS, Copying, both_positions, slot, taken_over
 
 THEIRS = Producer(40, 0, is_transactional=True)
 
@@ -52,15 +50,6 @@ def _end_of(copying: Copying, before: Handover) -> int:
         found = header.base_offset
     log.log, log.end = kept, end
     return found
-
-
-def taken_over(copying: Copying) -> None:
-    """Write as the engine that has taken the transactional id over."""
-    copying.west.coordinator.take_over("east->west-0")
-    assert copying.flow.slot is not None
-    again = replace(copying.flow.slot.producer, epoch=copying.flow.slot.producer.epoch + 1)
-    copying.told(slot=replace(copying.flow.slot, producer=again, sequences={}))
-    copying.driver.told.clear()
 
 
 def abort_something(copying: Copying) -> None:

@@ -13,7 +13,7 @@ from mirror.copier.work import SlotEnd
 from mirror.kafka import batch
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
-from tests.unit.copier.copying_in_memory import MM2, ORDERS, PAID, SYNCS, Copying, slot, stands
+from tests.unit.copier.copying_in_memory import MM2, ORDERS, PAID, SYNCS, Copying, slot, stands, taken_over
 
 TIMED_OUT, NO_COORDINATOR, NOT_COORDINATOR, TOO_FEW_REPLICAS, INVALID_EPOCH, CONCURRENT = 7, 15, 16, 19, 47, 51
 
@@ -31,15 +31,6 @@ def left(copying: Copying) -> SlotEnd:
     """How the slot is left."""
     assert copying.last is not None
     return copying.last.slots[EAST_WEST]
-
-
-def anew(copying: Copying) -> None:
-    """Take the transactional id over: what was left open is aborted."""
-    copying.west.coordinator.take_over("east->west-0")
-    assert copying.flow.slot is not None
-    again = replace(copying.flow.slot.producer, epoch=copying.flow.slot.producer.epoch + 1)
-    copying.told(slot=replace(copying.flow.slot, producer=again, sequences={}))
-    copying.driver.told.clear()
 
 
 def test_records_and_positions_are_committed_together(exact: Copying) -> None:
@@ -217,7 +208,7 @@ def test_what_was_lost_with_a_transaction_is_copied_by_the_next_epoch_without_lo
     exact.west.coordinator.ended_with = [INVALID_EPOCH]
     exact.source().write(b"1")
     exact.epoch(60.0)
-    anew(exact)
+    taken_over(exact)
     result = exact.epoch()[ORDERS]
     assert (stands(result), result.skipped_by_match, left(exact).lost) == ((2, True), 0, None)
     assert exact.copy().committed() == [b"0", b"1"]
@@ -245,7 +236,7 @@ def test_a_partition_that_does_not_answer_is_not_waited_for_for_ever(exact: Copy
     assert lost.is_stuck
     assert exact.took < 15.0
     exact.copy(PAID).release()
-    anew(exact)
+    taken_over(exact)
     exact.epoch()
     assert exact.copy().committed() == [b"0", b"1"]
     assert exact.copy(PAID).committed() == [b"1"]
