@@ -18,6 +18,7 @@ from mirror.kafka.partition_state import active_producers, transactional_ids
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.recovery.late_writers import NO_ID
+from mirror.same_offsets.chain import is_markers_transactional_id
 
 # Whoever has last written longer ago has stopped, or is as good as unknown.
 RECENT_MS = 300_000
@@ -132,6 +133,7 @@ def find_writers(
     starts = channel.find_offsets(list(partitions), since_ms)
     ends = channel.find_offsets(list(partitions), LATEST)
     cut_short: dict[TopicPartition, tuple[range, ...]] = {}
+    seen: set[int] = set()
     for each, start in starts.items():
         # No offset: nothing is there that is as young as that.
         if start < 0 or each not in ends or start >= ends[each]:
@@ -142,11 +144,18 @@ def find_writers(
         for producer_id, times in batches.items():
             if producer_id in own or max(times) < since_ms:
                 continue
+            seen.add(producer_id)
             known = found.get((each, producer_id)) or RecentWriter(each, producer_id, NO_ID, max(times))
             last_ms = max(known.last_ms, *times)
             found[each, producer_id] = replace(known, last_ms=last_ms, interval_ms=longest_interval(times))
     names = transactional_ids(channel, {one for _, one in found if one != NO_ID})
-    writers = (replace(each, transactional_id=names.get(each.producer_id)) for each in found.values())
+    # A mirror's producer of markers has no producer id on record; leaders tell of it as of one that writes records.
+    markers = {each for each, name in names.items() if is_markers_transactional_id(name)} - seen
+    writers = (
+        replace(each, transactional_id=names.get(each.producer_id))
+        for each in found.values()
+        if each.producer_id not in markers
+    )
     newest = sorted(writers, key=lambda each: (-each.last_ms, each.partition, each.producer_id))
     unknown = {each: str(why) for each, why in (ends.problems | starts.problems | producers.problems).items()}
     return Writers(tuple(newest), unknown, cut_short)

@@ -26,6 +26,11 @@ def markers_transactional_id(flow: Flow) -> str:
     return f"mm2-offsets.{flow.source}.internal.{flow.target}"
 
 
+def is_markers_transactional_id(name: str) -> bool:
+    """Tell whether a transactional id is that of some flow's markers: it writes markers, and no record."""
+    return name.startswith("mm2-offsets.") and ".internal." in name
+
+
 def producer_of(flow: Flow, copy_id: str = "") -> Producer:
     """Return the producer that a flow writes copies with the source's offsets as.
 

@@ -46,12 +46,17 @@ class Batch:
 
 @dataclass
 class Logs:
-    """The logs of a cluster; ``later`` is appended once the ends were asked for, ``leaderless`` tells of nothing."""
+    """The logs of a cluster.
+
+    ``later`` is appended once the ends were asked for, ``leaderless`` tells of nothing, ``transactional_ids`` are by
+    producer id.
+    """
 
     batches: Mapping[TopicPartition, tuple[Batch, ...]]
     later: Mapping[TopicPartition, tuple[Batch, ...]] = field(default_factory=dict)
     producers: Mapping[TopicPartition, tuple[ActiveProducer, ...]] = field(default_factory=dict)
     leaderless: frozenset[TopicPartition] = frozenset()
+    transactional_ids: Mapping[int, str] = field(default_factory=dict)
 
     def find_offsets(self, partitions: Iterable[TopicPartition], at: int) -> PartitionAnswers[int]:
         """As `Channel.find_offsets`."""
@@ -80,7 +85,7 @@ class Logs:
         for module in (fenced_side, recent_writers):
             patched.setattr(module, "LogReader", Reader, raising=False)
         patched.setattr(recent_writers, "active_producers", producers)
-        patched.setattr(recent_writers, "transactional_ids", lambda *_: {})
+        patched.setattr(recent_writers, "transactional_ids", lambda *_: dict(self.transactional_ids))
 
 
 class Reader:

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from mirror.kafka.channel import Channel
+from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.partition import TopicPartition
 from mirror.recovery.recent_writers import RecentWriter, find_writers, longest_interval
 from tests.unit.recovery.logs import Batch, Logs, batches
@@ -75,6 +76,24 @@ def test_of_large_records_what_lies_behind_the_last_that_was_read_is_told_too(mo
     found = find_writers(cast(Channel, logs), [ORDERS], own=(), since_ms=0)
     before, behind = found.cut_short[ORDERS]
     assert (before, behind.start > 100, behind.stop) == (range(100), True, 300)
+
+
+def test_the_producer_of_a_flow_s_markers_writes_no_record_and_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no producer id on record; an application that used its transactional id would be."""
+    known = tuple(ActiveProducer(each, 0, -1, 6_000) for each in (7, 8, 9))
+    marker = Batch(1, 6_000, 7, is_control=True)
+    logs = Logs(
+        {ORDERS: (Batch(0, 5_000, 9), marker, Batch(2, 6_000, 8))},
+        producers={ORDERS: known},
+        transactional_ids={
+            7: "mm2-offsets.east.internal.west",
+            8: "mm2-offsets.west.internal.east",
+            9: "payments",
+        },
+    )
+    logs.serve(monkeypatch)
+    found = find_writers(cast(Channel, logs), [ORDERS], own=(), since_ms=0)
+    assert sorted(each.producer_id for each in found.recent) == [8, 9]
 
 
 def test_partitions_whose_ends_are_not_told_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
