@@ -113,6 +113,7 @@ def steps(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, str]]:
     return {each["name"]: (each["verdict"], each["detail"]) for each in json.loads(done.stdout)["steps"]}
 
 
+@pytest.mark.long
 def test_while_a_failover_is_under_way_a_second_one_is_refused_and_the_first_is_named(site: Site) -> None:
     run, other = site.directory / "run", site.directory / "other"
     argv = [sys.executable, "-m", "mirror", "failover", *site.options(run), *site.applications(stop=site.waits)]
@@ -153,6 +154,7 @@ def test_while_a_failover_is_under_way_a_second_one_is_refused_and_the_first_is_
     assert "mirror failback leads back" in said(again)
 
 
+@pytest.mark.long
 def test_of_two_failovers_that_begin_at_once_one_moves_the_groups_and_the_other_names_it(site: Site) -> None:
     named = site.applications(stop=site.waits)
     runs = [site.directory / name for name in ("one", "other")]
