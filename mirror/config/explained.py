@@ -19,11 +19,12 @@ from mirror.config.definitions import (
     WORKER,
 )
 from mirror.config.engine_keys import ENGINE
-from mirror.config.ignored import ignored_keys
+from mirror.config.ignored import NOT_OF_THE_KEY, ignored_keys
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import Entry, read
 from mirror.config.providers import CONFIG_PROVIDERS
-from mirror.config.secrets import shown
+from mirror.config.secret_rules import HIDDEN
+from mirror.config.secrets import broken_keys, shown
 from mirror.config.worker_keys import WORKER_KEYS
 from mirror.model.flow import Flow
 
@@ -169,8 +170,12 @@ def explain(config: MirrorMakerConfig) -> tuple[Explained, ...]:
     """Return every entry of a file, in its order, with its effect."""
     without_effect = ignored_keys(config)
     lines = {entry.key: entry.line for entry in config.file.entries}
-    found = []
+    found, broken = list[Explained](), broken_keys(config.file.entries)
     for entry in config.file.entries:
+        if (begun := broken.get(entry.line)) is not None:
+            why = f"part of the private key that begins in line {begun}, and ends there: {NOT_OF_THE_KEY}"
+            found.append(Explained(entry.line, HIDDEN, HIDDEN, "all flows", Effect.NONE, why))
+            continue
         scope, effect, why = _of(config, entry)
         if lines[entry.key] != entry.line:
             effect, why = Effect.NONE, f"line {lines[entry.key]} gives it again, and the last one holds"

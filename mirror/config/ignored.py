@@ -15,10 +15,15 @@ from mirror.config.engine_keys import ENGINE
 from mirror.config.mirror_maker import PASSED_TO_WORKERS, MirrorMakerConfig
 from mirror.config.misspelt import misspelt
 from mirror.config.providers import CONFIG_PROVIDERS
+from mirror.config.secrets import broken_keys
 from mirror.config.unused_security import unused_security
 from mirror.model.flow import Flow
 from mirror.model.topics import Generation
 
+#: Why lines of a private key are keys of the file.
+NOT_OF_THE_KEY = (
+    "the lines behind it are read as keys of their own; end each line of a private key but the last with \\n\\"
+)
 _GENERATION = "mirror.compatibility"
 _READ_PREFIXES = (
     *(CONFIG_PROVIDERS, "replication.policy", "mirror.", *PASSED_TO_WORKERS),
@@ -35,24 +40,29 @@ _CONSUMER = regex.compile(r"consumer\.(?<name>.+)")
 def ignored(config: MirrorMakerConfig) -> tuple[str, ...]:
     """Return a line for people for each entry that a later one overrules, and for each such key."""
     file = config.file
-    last = {entry.key: entry for entry in file.entries}
+    last, broken = {entry.key: entry for entry in file.entries}, broken_keys(file.entries)
     return (
+        *(
+            f"{file.path}:{begun}: the private key ends with that line: {NOT_OF_THE_KEY}"
+            for begun in dict.fromkeys(broken.values())
+        ),
         *(
             f"{file.path}:{each.line}: {each.key} has no effect: line {last[each.key].line} gives it another value"
             for each in file.entries
-            if each.value != last[each.key].value
+            if each.value != last[each.key].value and each.line not in broken
         ),
         *(f"{file.path}:{file.line_of(key)}: {key} {why}" for key, why in ignored_keys(config).items()),
     )
 
 
 def ignored_keys(config: MirrorMakerConfig) -> dict[str, str]:
-    """Return what is to be said of each such key, in the order of the file."""
+    """Return what is to be said of each such key, in the order of the file; nothing of what is secret itself."""
     aliases = config.clusters
     flows = [Flow(source, target) for source in aliases for target in aliases if source != target]
     found = {}
     without_effect = dict(unused_security(config)) | {each.key: each.message for each in misspelt(config)}
-    for key in dict.fromkeys(entry.key for entry in config.file.entries):
+    broken = broken_keys(config.file.entries)
+    for key in dict.fromkeys(entry.key for entry in config.file.entries if entry.line not in broken):
         flow = next((each for each in flows if key.startswith(f"{each}.")), None)
         name = key.removeprefix(f"{flow}.")
         message: str | None

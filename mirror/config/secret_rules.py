@@ -34,8 +34,9 @@ _MADE = r"(?=\S{0,128}\d)(?=\S{0,128}[a-z])\S{8,}"
 _END_OF_WORD = r"(?:\s|\Z)"
 # What tells of a secret in a name. Within a text it is of no account how the name begins.
 _TELLING = (
-    r"(?:passw(?:or)?d|pwd|passphrase|secret|token|credential|user[._]info|(?:api|private|access|account|encryption)"
-    r"[._-]?key|(?:stored|server)_key|client-key-data|sharedaccesssignature|keystore\.key|authorization)"
+    r"(?:passw(?:or)?d|pwd|passphrase|passcode|passkey|secret|token|credential|user[._]info|(?:api|private|access|account"
+    r"|encryption|signing|master|shared|hmac|license|app(?:lication)?)[._-]?key|confluent\.license|(?:stored|server)_key"
+    r"|client-key-data|sharedaccesssignature|keystore\.key|authorization)"
 )
 _ENDING = rf"{_TELLING}[\w.-]{{0,64}}"
 NAMED = rf"[\w.-]{{0,64}}{_ENDING}"
@@ -68,6 +69,8 @@ _TOPIC = (
     rf"{_TELLING}(?:s?[.-](?:{'|'.join(_OF_TOPICS.split())})(?![\w.-]{{0,64}}{_TELLING})(?:[.-][\w.-]{{0,64}})?|s-\d{{1,5}})"
     r"(?![\w.-]|\s*=(?!\d{1,19}\b))"
 )
+# What Java calls its errors: a TopicAuthorizationException, and what it says.
+_OF_JAVA = rf"{_TELLING}\w{{0,32}}(?-i:Exception|Error)(?=:)"
 # Programs whose -p is no password: of the first ones behind options alone, of the others behind words too.
 _OPEN_P = (
     r"\b(?:(?:mkdir|cp|read|unzip|ps|tar|journalctl|lsof|patch|pgrep|rsync|nmap)(?:[ \t]+-[\w-]{1,16}){0,4}?"
@@ -169,7 +172,7 @@ _OF_KAFKA = (
 )
 # Whatever stands before them: a JSON web token, and what others begin theirs with.
 _SHAPES = (
-    r"eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*|gh[opsur]_\w{20,}|github_pat_\w{20,}|glpat-[\w.-]{16,}|xox[abeoprs]-[\w-]{10,}",
+    r"eyJ[\w-]{8,1024}\.[\w-]{4,}\.[\w-]*|gh[opsur]_\w{20,}|github_pat_\w{20,}|glpat-[\w.-]{16,}|xox[abeoprs]-[\w-]{10,}",
     r"(?:AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{30,}|ya29\.[\w-]{20,}|npm_\w{30,}|dckr_pat_[\w-]{20,}|dapi[0-9a-f]{32}",
     r"hv[bsr]\.[\w-]{8,}|[sr]k_(?:live|test)_\w{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|cflt[\w+/]{40,}|AGE-SECRET-KEY-1\w{20,}",
     # of a delegation token of Kafka: 64 bytes in base 64
@@ -182,11 +185,11 @@ _RULES = (
     # Authorization: Basic ..., Cookie: a=..; b=..: the whole line.
     _Rule("header", r"\b(?:authorization|(?:set-)?cookie)\s*:\s*", r"""[^\s"'][^\r\n"']*"""),
     # Name and value as two fields, as of variables in YAML, JSON and XML, in either order.
-    _Rule("fields", rf"""\b{_NAME_AND_SIGN}{_ANY}\\*["']?\s*,?\s*\\*["']?{_VALUE_AND_SIGN}""", _VALUE),
+    _Rule("fields", rf"""\b{_NAME_AND_SIGN}{_ANY}\\*["']?\s*(?:,\s*)?\\*["']?{_VALUE_AND_SIGN}""", _VALUE),
     _Rule(
         "fields_turned",
         rf"\b{_VALUE_AND_SIGN}",
-        rf"""(?:{_QUOTED}|[^\s"',]{{1,512}})(?=\s*,?\s*\\*["']?{_NAME_AND_SIGN}{_ANY}\\*["']?(?:[\s,}}/>]|\Z))""",
+        rf"""(?:{_QUOTED}|[^\s"',]{{1,512}})(?=\s*(?:,\s*)?\\*["']?{_NAME_AND_SIGN}{_ANY}\\*["']?(?:[\s,}}/>]|\Z))""",
     ),
     # <name>...password</name><value>..., <setting name="ApiKey" ...><value>...
     _Rule(
@@ -212,6 +215,8 @@ _RULES = (
     # REDISCLI_AUTH=..., requirepass ...: nothing else has these names.
     _Rule("single", _SINGLE, _VALUE),
     _Rule("npm", r"(?<!\w)_auth=", _VALUE),
+    # basicAuth: ann:...
+    _Rule("basic", rf"\b(?:basic[._-]?auth|auth[._-]basic){_SIGN}(?=\\*[\"']?[^\s:\"']{{1,64}}:)", _VALUE),
     # "auth": "...": in base 64, of Docker
     _Rule("docker", r"""["']auth["']\s*:\s*""", r"""["'][\w+/]{12,}={0,2}["']"""),
     # | API Secret | ... |, Unseal Key 1: ...
@@ -239,7 +244,12 @@ _RULES = (
         r""""[^"\s:]{1,64}:[^"\r\n]*"|'[^'\s:]{1,64}:[^'\r\n]*'""",
     ),
     _Rule("bearer", r"\bBearer\s+", _VALUE),
-    _Rule("slack", r"\bhooks\.slack\.com/services/", r"\S+"),
+    _Rule(
+        "webhook",
+        r"\b(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks|outlook\.office\.com/webhook"
+        r"|[\w-]{1,64}\.webhook\.office\.com/webhookb2)/|\bapi\.telegram\.org/bot",
+        r"\S+",
+    ),
     _Rule("signature", r"[?&](?:X-\w{1,16}-)?sig(?:nature)?=", _VALUE),
     *_OF_KAFKA,
     *_BY_PROGRAM,
@@ -247,7 +257,7 @@ _RULES = (
     # password ..., as in .netrc, and "the password is ..."
     _Rule("password", rf"passw(?:or)?d[ \t]+(?![-(\[<|,;.)]|{_ORDINARY})|passphrase[ \t]+(?!{_ORDINARY})", _VALUE),
     # Password for ann: ..., to the end of the line: what asks for it stands before other words.
-    _Rule("asked", r"password for (?:user )?[^\s:]{1,128}(?::| is)[ \t]+", r"\S+(?=\s*?(?:\n|\Z))"),
+    _Rule("asked", r"pass(?:word|phrase) for (?:user |key )?[^\s:]{1,128}(?::| is)[ \t]+", r"\S+(?=\s*?(?:\n|\Z))"),
     _Rule("said", rf"{_ENDING}[ \t]+(?:(?:is|was|to)[ \t]+)?(?={_MADE})", r"\S+"),
     # jdbc:oracle:thin:ann/...@there, sqlplus ann/..., connect ann/...@there, or that argument alone
     _Rule(
@@ -267,7 +277,7 @@ _NOT_HIDDEN = rf"""(?![\s"'\U000f0000-\U000fffff]{{0,8}}{re.escape(HIDDEN)})"""
 _IN_TEXT = re.compile(
     "|".join(
         (
-            f"(?P<open>{_TOPIC}|{_OPEN_P}|{_DIRECTORY})",
+            f"(?P<open>{_TOPIC}|{_OF_JAVA}|{_OPEN_P}|{_DIRECTORY})",
             *(f"(?P<{each.name}>{each.before}){_NOT_HIDDEN}(?:{each.secret})" for each in _RULES),
             f"(?P<shape>)(?<![A-Za-z0-9])(?-i:{'|'.join(_SHAPES)})",
         )

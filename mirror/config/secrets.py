@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
+from mirror.config.properties import Entry
 from mirror.config.secret_rules import HIDDEN, NAMED, OF_AUTH, OF_KEYTOOL, without_named
 
 _WORDS = ("password", "passwd", "passphrase", "pwd", "jaas", "secret", "key", "token", "credential", "user.info")
@@ -17,6 +19,9 @@ _OPEN = (
 )
 _PASS = re.compile(r"(?:\A|[._-])pass\Z")
 _WORD = re.compile(r"\S+")
+# A private key that does not end where its value does, and the lines of it behind that.
+_BEGINS_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?!.*-----END)", re.DOTALL)
+_PEM, _END_OF_PEM = re.compile(r"[A-Za-z0-9+/]+"), re.compile(r"-----END\b")
 # An argument whose value is a secret: --password x, and PASSWORD=x, or --password=x, to its end.
 _OPTION = re.compile(rf"--?(?:{NAMED}|{OF_KEYTOOL}|key|{OF_AUTH}|oauth2-bearer)|-pw", re.IGNORECASE)
 _ASSIGNMENT = re.compile(
@@ -45,11 +50,30 @@ def holds_secrets(client: Mapping[str, str]) -> bool:
 def shown(key: str, value: str) -> str:
     """Return a value for people, hidden if it is secret; a placeholder tells only where the secret is.
 
-    Of an address who logs in there, and what of its query has the name of a secret.
+    Of any other what in it looks like a secret: who logs in to an address, and options of a login module, which are a
+    key and its value where the line before did not end with a backslash.
     """
-    if value and is_secret(key) and not (value.startswith("${") and value.endswith("}")):
-        return HIDDEN
-    return without_secrets(value) if "@" in value or "://" in value else value
+    if value and is_secret(key):
+        return value if value.startswith("${") and value.endswith("}") else HIDDEN
+    before = f"{key.rpartition('.')[2]}="
+    whole = without_secrets(f"{before}{value}")
+    return whole.removeprefix(before) if whole.startswith(before) else HIDDEN
+
+
+def broken_keys(entries: Sequence[Entry]) -> dict[int, int]:
+    """Return the lines of entries that are parts of a private key, and where that begins.
+
+    Where a line of its text does not go on in the next one, by a backslash, the next ones are keys of the file.
+    """
+    found: dict[int, int] = {}
+    for number, each in enumerate(entries):
+        if each.line in found or not _BEGINS_PRIVATE_KEY.search(each.value):
+            continue
+        behind = entries[number + 1 :]
+        end = next((at for at, one in enumerate(behind, 1) if _END_OF_PEM.match(one.key)), 0)
+        whole = behind[:end] or takewhile(lambda one: _PEM.fullmatch(one.key) and not one.value[1:], behind)
+        found |= {one.line: each.line for one in whole}
+    return found
 
 
 def without_secrets(text: str) -> str:

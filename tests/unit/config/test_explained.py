@@ -156,3 +156,26 @@ def test_where_a_secret_is_may_be_known() -> None:
     (told, _) = of("b.ssl.key.password = ${env:PASSWORD}", "config.providers =")
     assert told.value == "${env:PASSWORD}"
     assert [each.value for each in of("b.ssl.keystore.location = /a.jks")] == ["/a.jks"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'username="ann" password="my s3cret";',
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="my s3cret";',
+        'user_ann="s3cret";',
+    ],
+)
+def test_options_of_a_login_that_are_keys_since_a_line_before_has_no_backslash_are_hidden(line: str) -> None:
+    """The password was shown as the value of the key `username`."""
+    (told,) = of(line)
+    assert "s3cret" not in told.value
+
+
+@pytest.mark.parametrize("end", ["-----END PRIVATE KEY-----", "tasks.max = 5"])
+def test_lines_of_a_private_key_that_are_keys_since_one_before_has_no_backslash_are_hidden(end: str) -> None:
+    lines = ("b.ssl.keystore.key = -----BEGIN PRIVATE KEY-----", "MIIs3cret+/A", "MIIs3cretAA==", end, "topics = a")
+    found = of(*lines)
+    assert not any("s3cret" in str(each) for each in found)
+    assert [each.key for each in found if "private key that begins in line" in each.why][:2] == [HIDDEN] * 2
+    assert found[-1].key == "topics"

@@ -41,6 +41,14 @@ def test_a_key_without_effect_is_told_with_its_line(tmp_path: Path, lines: tuple
     assert said in line
 
 
+def test_lines_of_a_private_key_that_are_no_keys_are_told_once_and_not_shown(tmp_path: Path) -> None:
+    """An engine's log showed the private key line by line, each as a key that has no effect."""
+    private = ("-----BEGIN PRIVATE KEY-----", "MIIs3cretA", "MIIs3cret+/=", "-----END PRIVATE KEY-----")
+    (line,) = told(tmp_path, "A.security.protocol = SSL", f"A.ssl.keystore.key = {private[0]}", *private[1:])
+    assert line.startswith("6: the private key ends with that line")
+    assert line.endswith("end each line of a private key but the last with \\n\\")
+
+
 def test_a_value_that_a_later_line_overrules_is_told_with_both_lines(tmp_path: Path) -> None:
     """As in Java the last one holds."""
     assert told(tmp_path, "A->B.topics = orders", "A->B.groups = x", "A->B.topics = bills", "A->B.groups = x") == (

@@ -225,6 +225,15 @@ from mirror.config.secrets import command_without_secrets, shown, without_secret
         "remote: glpat-s3cret0123456789",
         "hvs.s3cret77 is no more",
         "cflts3cret0123456789abcdefghijABCDEFGHIJ0123456789",
+        "confluent.license=s3cret",
+        "passcode: s3cret",
+        "masterKey: 's3cret'",
+        "DD_APP_KEY=s3cret",
+        "basicAuth: ann:s3cret",
+        "https://discord.com/api/webhooks/12/s3cret",
+        "https://a.webhook.office.com/webhookb2/s3cret",
+        "https://api.telegram.org/bot12:s3cret/sendMessage",
+        "Enter passphrase for key '/a.pem': s3cret",
     ],
 )
 def test_a_secret_in_a_text_is_hidden(text: str) -> None:
@@ -302,6 +311,9 @@ def test_a_secret_in_a_text_is_hidden(text: str) -> None:
         "kubectl create secret generic a --from-literal=a=(hidden) -n 'orders'",
         "secret/orders created",
         "member consumer-audit-1-3f2a4b5c-6d7e-8f90 left",
+        "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [orders]",
+        "InvalidTokenException: expired",
+        "basic.auth = on",
     ],
 )
 def test_what_is_none_is_shown(text: str) -> None:
@@ -340,6 +352,9 @@ def test_what_is_none_is_shown(text: str) -> None:
         "a:1234:b:c:" * 200,
         "kind: Secret\ndata:\n" * 200,
         "redis-cli -a" * 200,
+        "name: password" + " " * 2000,
+        "value: a" + "\n" * 2000,
+        "-eyJ" * 500,
     ],
 )
 def test_a_long_word_takes_no_longer_than_it_is_long(text: str) -> None:
