@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -91,6 +91,8 @@ class AclDenying:
         those of runs that were given up: what they have denied is taken back as well.
     adds
         see `Denying`.
+    copied
+        the topics that are on record as copied, whether or not the source shows them.
     """
 
     settings: MirrorSettings
@@ -98,6 +100,7 @@ class AclDenying:
     record: Path
     earlier: tuple[Path, ...] = ()
     adds: bool = True
+    copied: frozenset[str] = frozenset()
 
     def plan(self) -> tuple[str, ...]:
         """See `Denying`."""
@@ -112,7 +115,7 @@ class AclDenying:
             return (f"nothing will be denied on {source}, which looks at no ACLs; {_INSTEAD}",)
         what = f"DENY WRITE for everybody on {counted(len(found.fenced), 'topic')} of {source}"
         left = f"; open to: {'; '.join(found.open_to)}"
-        return (f"{what}, until --take-back or the failback{left}", *found.warnings)
+        return (f"{what}, until --take-back or the failback{left}", *found.lacking, *found.warnings)
 
     def deny(self) -> Denied:
         """See `Denying`."""
@@ -139,7 +142,9 @@ class AclDenying:
             message = f"{message}; not denied: {named(since)}"
         written = done.watched.messages() if done.watched.written else ()
         hidden = [f"{topic} is not shown (grant Describe on it)" for topic in plan.unseen]
-        unseen = (*hidden, *(done.watched.messages() if not written else ()))
+        # What is not shown is named.
+        watched = replace(done.watched, lacking=None) if hidden else done.watched
+        unseen = (*hidden, *(watched.messages() if not written else ()))
         return Denied(not (since or hidden), message, written, unseen)
 
     def admit(self) -> str:
@@ -181,7 +186,10 @@ class AclDenying:
 
     def _plan(self, record: Path | None = None) -> FencePlan:
         source = self.chosen.flow.source
-        return plan_fence(self.settings, source, record or self.record, by=_BY, selects=self.chosen.replicates)
+        meant = self.chosen.replicates
+        return plan_fence(
+            self.settings, source, record or self.record, by=_BY, selects=meant, known={*filter(meant, self.copied)}
+        )
 
     def _found(self) -> Denied:
         """Return what is denied by others' records."""

@@ -76,7 +76,7 @@ class FencePlan:
     is_taken_up
         whether it was on record already: what is missing of it is added, and nothing else.
     unseen
-        the topics that are on record as denied and that the cluster does not show.
+        the topics that are known of, or on record as denied, and that the cluster does not show.
     """
 
     record: FenceRecord
@@ -207,11 +207,18 @@ class Lifted:
 
 
 def plan_fence(
-    settings: MirrorSettings, alias: str, path: Path, *, by: str, selects: Callable[[str], bool] = lambda _: True
+    settings: MirrorSettings,
+    alias: str,
+    path: Path,
+    *,
+    by: str,
+    selects: Callable[[str], bool] = lambda _: True,
+    known: Collection[str] = (),
 ) -> FencePlan:
     """Say what would fence a cluster of the file; take up what is on record at ``path``, if there is something.
 
-    ``selects``: the topics that are meant; all of them, unless it says otherwise.
+    ``selects``: the topics that are meant; all of them, unless it says otherwise. ``known``: those that it has had: a
+    list of all topics leaves out what may not be seen, and what is denied is denied by name.
 
     Raises
     ------
@@ -226,15 +233,16 @@ def plan_fence(
             record = _of_this(FenceRecord.load(path), cluster, path)
             if record.quotas or isinstance(listing, NoAuthorizer):
                 return FencePlan(record, (), {}, _BY_QUOTAS, is_taken_up=True)
-            open_still, names = _meant(settings, alias, cluster.topics(), selects)
+            unseen = _unseen(cluster, {*known, *(acl.name for acl in record.acls), *record.denied_before})
+            open_still, names = _meant(settings, alias, {*cluster.topics(), *unseen}, selects)
             denied = tuple(each for each in names if is_denied(each, {*listing.acls, *record.acls}))
             open_still |= {each: CREATED_SINCE for each in names if each not in denied}
-            unseen = tuple(sorted(cluster.topics({*(acl.name for acl in record.acls), *record.denied_before}).problems))
             return FencePlan(record, denied, open_still, _BY_ACLS, is_taken_up=True, unseen=unseen)
         if isinstance(listing, NoAuthorizer):
             record = FenceRecord(alias, cluster.cluster_id, by, now_ms(), quotas=planned_quotas(client_quotas(cluster)))
             return FencePlan(record, (), {}, _BY_QUOTAS, _warnings(settings, alias, is_all=True))
-        topics = cluster.topics()
+        unseen = _unseen(cluster, known)
+        topics = {*cluster.topics(), *unseen}
     left_open, names = _meant(settings, alias, topics, selects)
     before = tuple(each for each in names if is_denied(each, listing.acls))
     acls = tuple(denial(each) for each in names if each not in before)
@@ -245,7 +253,13 @@ def plan_fence(
         left_open,
         _BY_ACLS,
         (*_warnings(settings, alias, names), *bare_topics_warning(names, listing.acls)),
+        unseen=unseen,
     )
+
+
+def _unseen(cluster: Cluster, names: Collection[str]) -> tuple[str, ...]:
+    """Return the topics among these that a cluster does not show."""
+    return tuple(sorted(cluster.topics(names).problems)) if names else ()
 
 
 def _meant(

@@ -416,15 +416,16 @@ def _denying(request: Request, ends: ClusterEnds, run: Run, mode: Mode) -> AclDe
     What a run has denied that is given up is this one's from then on, whether or not it denies anything itself.
     """
     record = run.directory.path.absolute() / DENIED
-    concerned = {run.run, request.given_up}
-    fences = (Path(fence) for each in ends.copied().failovers if each.run in concerned for fence in each.fences)
+    concerned, copied = {run.run, request.given_up}, ends.copied()
+    fences = (Path(fence) for each in copied.failovers if each.run in concerned for fence in each.fences)
     earlier = tuple(dict.fromkeys(each for each in fences if each != record))
     if not run.wanted.fence:
         return AclDenying(request.settings, request.chosen, record, earlier, adds=False) if earlier else None
     if mode is Mode.UNPLANNED:
         message = "is for planned and cut-off failovers: of a source that is gone nobody can deny anything"
         raise ConfigError(request.settings.path, None, "--fence", message)
-    return AclDenying(request.settings, request.chosen, record, earlier)
+    topics = frozenset(each.topic for each in copied.positions)
+    return AclDenying(request.settings, request.chosen, record, earlier, copied=topics)
 
 
 def _fences_of(denying: AclDenying | None) -> tuple[str, ...]:

@@ -236,6 +236,22 @@ def test_what_is_hidden_of_what_a_run_has_denied_before_is_not_known_to_be_denie
     assert (again.is_denied, again.unseen) == (False, ("bills is not shown (grant Describe on it)",))
 
 
+def test_a_copied_topic_that_is_hidden_is_denied_by_its_name_and_is_no_pass(
+    world: World, east: East, tmp_path: Path
+) -> None:
+    """A cut-off failover said "nobody but super users may write to 1 topic, verified"; the other one stayed open."""
+    east.names.remove("orders")
+    east.hidden.append("orders")
+    planned = plan_failover(request(world, tmp_path / "a", fences=True), Mode.CUT_OFF)
+    assert any("1 topic of east not shown, such as orders" in each for each in planned.plan.notes)
+    denied = results(planned)["deny writes"].result
+    assert east.acls == {fence.denial("bills"), fence.denial("orders")}
+    assert (denied.verdict, denied.facts["denied"]) == (Verdict.UNKNOWN, False)
+    assert denied.detail.endswith("nobody could look at: orders is not shown (grant Describe on it)")
+    results(plan_failback(request(world, tmp_path / "a")))
+    assert east.acls == set(), "by what is on record"
+
+
 def test_a_failback_that_is_taken_back_denies_again_as_before(world: World, east: East, tmp_path: Path) -> None:
     found = request(world, tmp_path / "a")
     fenced = AclDenying(found.settings, found.chosen, tmp_path / "fence.json")
