@@ -187,6 +187,10 @@ class _Session:
         plan, out = self.plan, self.terminal.out
         name = f"{self.planned.procedure} of {self.flow} ({self.planned.mode})"
         if self.asked.takes_back:
+            if (why := self.planned.not_taken_back) is not None:
+                out.print(f"{name}: nothing is taken back of it", markup=False, style="bold")
+                out.print(Remark(why))
+                return
             out.print(f"{name}: what is taken back of it", markup=False, style="bold")
             for number, step in enumerate(self.planned.to_take_back, 1):
                 out.print(Remark(f"{number:>2}. {step.name}, which was to {step.doing}"))
@@ -234,10 +238,10 @@ class _Session:
                 "verdict": verdict.value,
                 "flow": str(self.flow),
                 "mode": self.planned.mode,
-                "steps": [each.as_json() for each in steps],
+                "steps": [each.as_json() | self._before(each.name) for each in steps],
                 "groups": list(rows),
                 "positions": list(positions),
-                "run_directory": str(self.run_directory) if is_there else None,
+                "run_directory": str(self.run_directory) if is_there or not self.planned.run.is_new else None,
                 "notes": list(self.plan.notes),
             }
             if isinstance(self.plan, FailbackPlan):
@@ -259,6 +263,11 @@ class _Session:
         elif self.asked.takes_back and not self.asked.dry_run:
             self.terminal.tell("All is taken back.", "")
         return NOT_PASSED if refusal is not None or (verdict is not Verdict.PASS and is_there) else PASSED
+
+    def _before(self, step: str) -> dict[str, str]:
+        """Return, of a plan, how far the run has got with a step that it has begun."""
+        before = self.planned.before if self.asked.dry_run and not self.asked.takes_back else {}
+        return {"before": before[step]} if step in before else {}
 
     def print_interrupted(self) -> None:
         """Say where a run stands that somebody has interrupted, and how it goes on."""
@@ -362,8 +371,11 @@ def _perform(session: _Session) -> int:
         is_refused = any(REFUSES_LOGIN in each for each in plan.notes)
         while_there = f"Could not be carried out now: {plan.still_there}. {session.other_modes(is_refused=is_refused)}"
         refusal = while_there if refusal is None else f"{while_there}. {refusal}"
+    if asked.dry_run and asked.takes_back:
+        refusal = planned.not_taken_back
     if asked.dry_run or (refusal is not None and not asked.takes_back):
-        listed = planned.to_take_back if asked.takes_back else plan.steps
+        none = asked.takes_back and refusal is not None
+        listed = () if none else planned.to_take_back if asked.takes_back else plan.steps
         steps = [StepResult(each.name, Result(Verdict.UNKNOWN, each.doing), 0.0) for each in listed]
         if refusal is not None:
             steps.append(StepResult("plan", Result(Verdict.FAIL, refusal), 0.0))

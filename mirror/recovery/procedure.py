@@ -39,7 +39,7 @@ from mirror.recovery.move import START, Move, Times
 from mirror.recovery.quiet_source import STOP
 from mirror.recovery.run import FAILBACK, FAILOVER, MIGRATION, Run, Wanted, is_fencing, read_run
 from mirror.recovery.step_facts import COLUMNS, named
-from mirror.recovery.steps import Progress, Step, StepResult, StepsUnderWay, take_back
+from mirror.recovery.steps import BEYOND_RETURN, Progress, Step, StepResult, StepsUnderWay, take_back
 
 if TYPE_CHECKING:
     from mirror.proof.comparison import Equivalence
@@ -149,6 +149,17 @@ class Procedure:
         """Return the steps that its run has begun and that can be taken back, the last one first."""
         begun = _progress(self.run).begun
         return tuple(each for each in reversed(self.plan.steps) if each.name in begun and each.undo is not None)
+
+    @property
+    def not_taken_back(self) -> str | None:
+        """Return why nothing of its run is taken back any more; None: it is.
+
+        Also where its directory is an older copy, or others have given it up.
+        """
+        if self.is_beyond_return:
+            return BEYOND_RETURN
+        # That it was on record is taken back last: of a take-back that was killed there nothing else is left.
+        return self.move.off_record() if any(not each.is_undone_last for each in self.to_take_back) else None
 
     @property
     def starts_none(self) -> bool:

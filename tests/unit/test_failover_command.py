@@ -142,6 +142,10 @@ def test_the_plan_of_a_run_that_has_begun_says_what_it_has_done_already(
     lines = [" ".join(each.split()) for each in text.splitlines()]
     for words in ("1. begin (passed before): put on record", "4. fence (begun before): make sure", "5. drain: wait"):
         assert any(each.startswith(words) for each in lines), lines
+    _, told = done(world, "failover", file, *options, "--dry-run", "--json")
+    before = {each["name"]: each.get("before") for each in told["steps"]}
+    assert (before["begin"], before["fence"], before["drain"]) == ("passed before", "begun before", None)
+    assert told["run_directory"] == str(tmp_path / "run")
 
 
 def test_who_wrote_last_is_told_when_it_is_found_and_not_by_each_call_behind_it(
@@ -186,9 +190,13 @@ def test_whoever_takes_back_with_an_older_copy_of_the_directory_is_told_nothing_
     CliRunner().invoke(app, ["failover", str(file), *options])
     ((name, entry),) = world.record.items()
     world.record[name] = replace(entry, is_beyond_return=True)
+    ahead = CliRunner().invoke(app, ["failover", str(file), *options, "--take-back", "--dry-run"])
+    assert (ahead.exit_code, "older copy of its directory" in " ".join(ahead.stderr.split())) == (1, True)
+    assert "1. " not in ahead.stdout, "it listed what would be taken back, and ended with 0"
     found = CliRunner().invoke(app, ["failover", str(file), *options, "--take-back"])
     told = " ".join(found.stderr.split())
     assert found.exit_code == 1
+    assert "nothing is taken back of it" in " ".join(found.stdout.split())
     assert "applications may be at work on either cluster" in told
     assert told.endswith(f"mirror status {file}")
     assert "started nowhere yet" not in told
@@ -646,6 +654,8 @@ def test_a_run_that_is_not_taken_back_any_more_names_the_command_that_leads_back
     assert found.exit_code == 1
     assert f"mirror failback {file} --flow 'east->west' --run-directory {run}" in found.stderr
     assert "To go on:" not in found.stderr
+    code, told = done(world, "failover", file, "--run-directory", run, "--take-back", "--dry-run", "--json")
+    assert (code, told["verdict"], names(told)) == (1, "FAIL", ["plan"]), "nothing is taken back"
 
 
 @pytest.mark.parametrize("named", [(), ("--run-directory", "elsewhere")])
