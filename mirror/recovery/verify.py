@@ -299,9 +299,11 @@ def plan_pairs(
         copy_starts = target.offsets(copied.values(), EARLIEST)
         stable_ends = source.offsets([each for each in copied if each in compacted.sides], LATEST, View.STABLE)
         # Whoever wrote before these ends, and what was recorded of it, stands in what is read of the state after them.
-        view = View.STABLE if state.transactional_ids else View.VISIBLE
         seen_to = target.offsets(copied.values(), LATEST)
-        looked_to = target.offsets(copied.values(), LATEST, view)
+        looked_to = target.offsets(copied.values(), LATEST)
+        # What is read as committed is read up to the first transaction that is open.
+        committed = {copy for each, copy in copied.items() if _is_read_committed(state, mirrors.flow_back(each.topic))}
+        looked_to |= target.offsets(committed, LATEST, View.STABLE) if committed else {}
         state, liveness = LivenessWatch().look(log.observe)
         is_running = is_engine_running(state.run, liveness)
         if not is_running:
@@ -378,9 +380,7 @@ def plan_pairs(
                     copy,
                     begin.downstream,
                     min(offset_map.downstream_next, copy_ends[copy]),
-                    # What the flow itself has aborted is not part of the copy (EOS-09), and what applications there
-                    # have aborted is nowhere else if the flow back leaves it out (REC-08).
-                    read_committed=bool(state.transactional_ids) or (back is not None and back.reads_committed),
+                    read_committed=_is_read_committed(state, back),
                     with_keys=partition in compacted.sides,
                     reserved_key=RESERVED_KEY if offset_map.same_offsets else None,
                 ),
@@ -425,6 +425,15 @@ def plan_pairs(
         log.close()
         source.close()
         target.close()
+
+
+def _is_read_committed(state: FlowState, back: FlowSettings | None) -> bool:
+    """Tell whether a copy is looked at without what was aborted there, given the flow by which it goes both ways.
+
+    What the flow itself has aborted is not part of the copy (EOS-09), and what applications there have aborted is
+    nowhere else if the flow back leaves it out (REC-08).
+    """
+    return bool(state.transactional_ids) or (back is not None and back.reads_committed)
 
 
 def _chosen(
