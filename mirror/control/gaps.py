@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from mirror.kafka.log import LogWriter
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
-from mirror.model.gap import Acknowledgement, Gap
+from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.state_record import state_topic
 
 _JSON_KEYS = (
@@ -28,12 +29,16 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class GapEntry:
-    """One gap of a flow, who has acknowledged it, if anybody has, and whether the copy has stopped at it."""
+    """One gap of a flow, who has acknowledged it, if anybody has, and whether the copy has stopped at it.
+
+    What is on record of a gap may not be understood, of a newer version or damaged: then nobody can acknowledge it.
+    """
 
     flow: Flow
     gap: Gap
     acknowledgement: Acknowledgement | None
     stops: bool = False
+    is_understood: bool = True
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror gaps --json`` prints; offsets from ``from`` up to, not including, ``to``."""
@@ -93,11 +98,20 @@ def open_gaps_reason(gaps: Sequence[Gap]) -> str:
 def entries(flow: Flow, state: FlowState, choice: Choice) -> list[GapEntry]:
     """Return the chosen gaps of a flow, by partition and offset."""
     barriers = set(state.barriers.values())
-    return [
-        GapEntry(flow, state.gaps[key], state.acknowledgements.get(key), state.gaps[key] in barriers)
-        for key in sorted(state.gaps)
-        if choice.takes(state.gaps[key])
+    understood = [
+        GapEntry(flow, gap, state.acknowledgements.get(key), gap in barriers) for key, gap in state.gaps.items()
     ]
+    others = [GapEntry(flow, each, None, stops=True, is_understood=False) for each in _not_understood(state)]
+    return sorted((each for each in (*understood, *others) if choice.takes(each.gap)), key=lambda each: each.gap.key)
+
+
+def _not_understood(state: FlowState) -> Iterator[Gap]:
+    """Yield the gaps of whose records only the keys are understood."""
+    for key, each in state.not_understood.items():
+        match json.loads(key):
+            case ["gap", _, _, int(start), int(found_at_ms)] if each.source is not None:
+                why = f"what is on record of it is not understood ({each.problem}): run the version that wrote it"
+                yield Gap(each.source, start, start, why, found_at_ms, GapKind.OTHER, passed=False)
 
 
 def list_gaps(flow: FlowSettings, clusters: Mapping[str, ClusterSettings], choice: Choice) -> list[GapEntry]:
@@ -134,12 +148,15 @@ def acknowledge(
 ) -> list[GapEntry]:
     """Acknowledge those of ``gaps``, all of ``flow``, that nobody has, and return them as they are then.
 
+    What is not understood stays as it is.
+
     Raises
     ------
     KafkaProblem
         if the target does not take it.
     """
-    chosen = [replace(entry, acknowledgement=known) for entry in gaps if entry.acknowledgement is None]
+    unknown = [entry for entry in gaps if entry.acknowledgement is None]
+    chosen = [replace(entry, acknowledgement=known) for entry in unknown if entry.is_understood]
     if chosen:
         writer = LogWriter(clusters[flow.flow.target].client, alias=flow.flow.target)
         try:
@@ -147,7 +164,7 @@ def acknowledge(
             writer.append(state_topic(flow.flow.source), 0, records)
         finally:
             writer.close()
-    return chosen
+    return [*chosen, *(entry for entry in unknown if not entry.is_understood)]
 
 
 def iso_time(at_ms: int) -> str:

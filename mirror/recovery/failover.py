@@ -255,6 +255,7 @@ def _looked_ahead(
         refusal = cannot_drain(move.ends, copied)
     unsure = move.unsure(moves, copied) if moves is not None else []
     notes = (*notes_of(move, back, copied), *by_hand_of(move.flow, copied), *deselected_of(move.flow, copied))
+    notes += stopped_of(move, copied)
     notes += tuple(f"applications cannot write there until the step cut opens it: {each}" for each in copied.closed)
     if moves is not None and moves.unseen:
         notes += (unseen_groups_message(moves, move.flow),)
@@ -419,6 +420,19 @@ def notes_of(move: Move, back: FlowEnds | None, copied: Copied) -> tuple[str, ..
         else f"{back.flow} copies back what is written on {flow.target}, once {flow.source} answers"
     )
     return (naming(move.ends, copied), way_home)
+
+
+def stopped_of(move: Move, copied: Copied) -> tuple[str, ...]:
+    """Return whose copy had stopped, and whether a run that is given up has begun to start the applications."""
+    target, notes = move.flow.target, list[str]()
+    if copied.stops:
+        which = named([f"{each}: {why}" for each, why in sorted(copied.stops.items())])
+        notes.append(f"the copy has stopped, so that {target} may lack more than is on record: {which}")
+    if any(each.run == move.given_up and each.is_beyond_return for each in copied.failovers):
+        notes.append(
+            f"the run that is given up has begun to start the applications on {target}: see first which are at work"
+        )
+    return tuple(notes)
 
 
 def by_hand_of(flow: Flow, copied: Copied) -> tuple[str, ...]:

@@ -156,3 +156,15 @@ def test_of_many_gaps_the_first_are_named_whatever_their_order() -> None:
     said = open_gaps_reason(many)
     assert said == open_gaps_reason(many[::-1])
     assert "orders-0 2000..3000, orders-1 2000..3000, orders-2 2000..3000, and 6 more; 9,009 offsets" in said
+
+
+def test_a_gap_of_which_the_record_is_not_understood_is_no_missing_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said that there is none, with exit code 0."""
+    state = ledger()
+    state.apply(b'["gap","refunds",0,17,1700000000000]', b'{"until":1}')
+    (found,) = entries(EAST_WEST, state, Choice("refunds"))
+    assert (found.stops, found.acknowledgement, found.as_json()["from"]) == (True, None, 17)
+    assert "run the version that wrote it" in found.gap.reason
+    target = Target(STATE)
+    assert gaps.acknowledge(*in_place(target, monkeypatch), [found], KNOWN) == [found], "nobody can"
+    assert target.appended == []

@@ -294,3 +294,23 @@ def test_applications_that_nobody_has_started_again_are_not_taken_back_with_a_pa
     assert "nobody has looked" in stop.result.detail
     assert worst(each.result.verdict for each in results) is Verdict.UNKNOWN
     assert world.record == {}
+
+
+def test_the_plan_of_an_unplanned_failover_names_stopped_copies_and_how_far_a_run_had_got_that_is_given_up(
+    tmp_path: Path,
+) -> None:
+    """Of a partition whose position is not understood nothing was lacking, and nothing was said."""
+    stopped = {ORDERS: "the record of its position is not understood"}
+
+    class Stopped(StandInEnds):
+        def copied(self) -> Copied:
+            return replace(super().copied(), stops=stopped)
+
+    theirs = replace(ENTRY, run="theirs", is_beyond_return=True)
+    world = World(is_up={EAST: False, WEST: True}, record={"theirs": theirs})
+    move = replace(move_of(world, tmp_path), ends=Stopped(world, THERE.flow), given_up="theirs")
+    notes = look_ahead(Mode.UNPLANNED, move, None).notes
+    assert any(
+        each.endswith("than is on record: orders-0: the record of its position is not understood") for each in notes
+    )
+    assert any("the run that is given up has begun to start the applications on west" in each for each in notes)
