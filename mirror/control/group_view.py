@@ -164,6 +164,8 @@ def view_groups(
 ) -> GroupView:
     """Translate the position of every group that passes the flow's filters and whose whole id matches ``pattern``.
 
+    Also, ``with_ages`` or ``with_left_out``, of those that have a checkpoint and that the source does not list.
+
     ``flows`` are all enabled ones of the file: those of other clusters may write to the same topics. ``back`` is the
     flow in the other direction: groups that read its copies go back to the originals, whatever the names of the copies
     are to the topic filter of this flow, which is about what it copies; None: by the topic filter alone. ``with_ages``
@@ -191,12 +193,18 @@ def view_groups(
         find=lambda alias: _flow_into_source(settings, clusters, alias),
     )
     try:
-        read, listed, others, problem = (
+        read, listed, others, every, problem = (
             _from_source(settings, clusters, pattern, with_others=with_left_out)
             if ask_source
-            else (Found(), [], Found(), "it was not asked")
+            else (Found(), [], Found(), set[str](), "it was not asked")
         )
         groups = [each.group for each in listed if each.is_consumer_group]
+        last = (
+            _checkpoints_on_record(settings, target_client) if problem is None and (with_ages or with_left_out) else {}
+        )
+        if problem is None and (unlisted := {group for group, _ in last} - every):
+            wanted = [each for each in sorted(unlisted) if _is_moved(each, settings, pattern)]
+            read = _with(read, _unlisted_positions(wanted, clusters[flow.source]))
         if problem is None:
             # After the positions were read: none is then ahead of what is known to be copied.
             translator.refresh()
@@ -207,7 +215,7 @@ def view_groups(
                 )
             ]
             if with_ages and settings.emit_checkpoints:
-                found = _with_ages(settings, target_client, found)
+                found = _with_ages(found, last)
         else:
             log.poll()
             found, groups = _from_checkpoints(settings, target_client, log, CheckpointCopies(between), pattern)
@@ -244,11 +252,11 @@ def _age_seconds(at_ms: int) -> float:
 
 def _from_source(
     settings: FlowSettings, clusters: Mapping[str, ClusterSettings], pattern: str, *, with_others: bool
-) -> tuple[GroupPositions, list[GroupListing], GroupPositions, str | None]:
+) -> tuple[GroupPositions, list[GroupListing], GroupPositions, set[str], str | None]:
     """Return positions of the groups that match, all groups that pass the flow's filters, and why none is reported.
 
-    Beside them, ``with_others``, positions of those that match and do not pass. Of groups whose state is not mirrored
-    there are none.
+    Before that, ``with_others``, positions of those that match and do not pass, and the ids of all groups. Of groups
+    whose state is not mirrored there are no positions.
     """
     try:
         with Cluster.connect(clusters[settings.flow.source], timeout_seconds=5.0) as source:
@@ -258,9 +266,36 @@ def _from_source(
             passing = {each.group for each in listed}
             others = [each for each in asked if with_others and each not in passing and not is_of_tools(each)]
             read = source.positions_of_groups([each for each in asked if each in passing])
-            return read, listed, _positions_of_others(others, source), None
+            return read, listed, _positions_of_others(others, source), {each.group for each in every}, None
     except ClusterError as problem:
-        return Found(), [], Found(), str(problem)
+        return Found(), [], Found(), set(), str(problem)
+
+
+def _is_moved(group: str, settings: FlowSettings, pattern: str) -> bool:
+    matches = settings.group_filter.matches(group) and re.fullmatch(pattern, group) is not None
+    return matches and not is_of_tools(group)
+
+
+def _unlisted_positions(groups: Sequence[str], source: ClusterSettings) -> GroupPositions:
+    """Return where groups stand that have checkpoints and that the source does not list, or why it does not tell.
+
+    A list of all groups leaves out what may not be seen, as if it were not there; asked for by name it is refused.
+    """
+    if not groups:
+        return Found()
+    try:
+        with Cluster.connect(source, timeout_seconds=5.0) as cluster:
+            found = cluster.positions_of_groups(groups)
+    except ClusterError as problem:
+        return Found({}, dict.fromkeys(groups, str(problem)))
+    there = {group: positions for group, positions in found.items() if positions or positions.problems}
+    return Found(
+        there, {group: f"it is not listed, and has a checkpoint: {why}" for group, why in found.problems.items()}
+    )
+
+
+def _with(read: GroupPositions, more: GroupPositions) -> GroupPositions:
+    return Found({**read, **more}, {**read.problems, **more.problems})
 
 
 def _positions_of_others(groups: Sequence[str], source: Cluster) -> GroupPositions:
@@ -324,17 +359,22 @@ def _translated(
     )
 
 
-def _with_ages(
-    settings: FlowSettings, target_client: Mapping[str, str], positions: Sequence[TranslatedPosition]
-) -> list[TranslatedPosition]:
+def _checkpoints_on_record(
+    settings: FlowSettings, target_client: Mapping[str, str]
+) -> Mapping[tuple[str, TopicPartition], Checkpoint]:
+    """Return the last checkpoints; none where there are none yet, or they may not be read."""
     tail = LogTail(target_client, settings.checkpoints_topic, alias=settings.flow.target)
     try:
-        last = last_checkpoints(tail.poll())
+        return last_checkpoints(tail.poll() if tail.exists() else ())
     except RequestFailed:
-        # There are none yet, or they may not be read: where groups go on is reported without them.
-        return list(positions)
+        return {}
     finally:
         tail.close()
+
+
+def _with_ages(
+    positions: Sequence[TranslatedPosition], last: Mapping[tuple[str, TopicPartition], Checkpoint]
+) -> list[TranslatedPosition]:
     return [
         replace(each, checkpoint_at_ms=checkpoint.at_ms if checkpoint else None)
         for each in positions

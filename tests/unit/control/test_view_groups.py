@@ -116,7 +116,7 @@ class Admin:
         return [GroupListing(each, kinds.get(each, "consumer"), "Empty", "") for each in self.world.groups]
 
     def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
-        known = {name: self.world.groups[name] for name in names}
+        known = {name: self.world.groups.get(name, Found()) for name in names}
         return Found(known, self.world.unread)
 
     def topics(self, names: Collection[str]) -> dict[str, None]:
@@ -336,3 +336,21 @@ def test_where_the_flow_has_put_groups_and_what_it_has_copied_to_is_told(world: 
     found = world.view()
     assert found.placed == {("billing", placed.partition): placed}
     assert "east.orders" in found.copies
+
+
+@pytest.mark.parametrize("how", ["with_left_out", "with_ages"])
+def test_a_group_that_has_a_checkpoint_and_that_the_source_hides_is_asked_for_by_its_name(
+    world: World, how: str
+) -> None:
+    """A planned failover left it out, with a PASS: "of every group on record it is known that it passes nothing"."""
+    world.groups = {"shipping": on(50)}
+    copy = TopicPartition("east.orders", 3)
+    hidden = ("audit", "console-consumer-1", "forgotten", "left-out", "shipping")
+    world.checkpoints(*(Checkpoint(each, copy, 40, 1040) for each in hidden))
+    world.unread = {"audit": "GROUP_AUTHORIZATION_FAILED"}
+    settings = flow_settings("groups.exclude = left-out")
+    view = world.view(settings, **{how: True})
+    assert rows(view) == [("shipping", "east.orders", 50, 1050, "")]
+    assert view.unknown_positions == (
+        "group audit on east: it is not listed, and has a checkpoint: GROUP_AUTHORIZATION_FAILED",
+    )
