@@ -164,7 +164,7 @@ def view_groups(
 ) -> GroupView:
     """Translate the position of every group that passes the flow's filters and whose whole id matches ``pattern``.
 
-    Also, ``with_ages`` or ``with_left_out``, of those that have a checkpoint and that the source does not list.
+    Also of those that have a checkpoint and that the source does not list.
 
     ``flows`` are all enabled ones of the file: those of other clusters may write to the same topics. ``back`` is the
     flow in the other direction: groups that read its copies go back to the originals, whatever the names of the copies
@@ -199,9 +199,7 @@ def view_groups(
             else (Found(), [], Found(), set[str](), "it was not asked")
         )
         groups = [each.group for each in listed if each.is_consumer_group]
-        last = (
-            _checkpoints_on_record(settings, target_client) if problem is None and (with_ages or with_left_out) else {}
-        )
+        last = _checkpoints_on_record(settings, target_client) if problem is None else {}
         if problem is None and (unlisted := {group for group, _ in last} - every):
             wanted = [each for each in sorted(unlisted) if _is_moved(each, settings, pattern)]
             read = _with(read, _unlisted_positions(wanted, clusters[flow.source]))

@@ -116,6 +116,27 @@ def test_what_applications_abort_on_either_side_is_no_difference_where_nobody_co
     assert read(pair.away, orders, "read_committed") == read(pair.home, orders, "read_committed")
 
 
+def test_a_transaction_that_is_open_on_the_copy_is_not_waited_for_by_a_comparison(
+    pair: Pair, unique: Callable[[str], str]
+) -> None:
+    """Where the flow back reads committed records: it was waited for 30 s, and the verdict was UNKNOWN."""
+    orders = pair.orders
+    pair.settings += "".join(f"{each}.consumer.isolation.level = read_committed\n" for each in pair.aliases)
+    with pair.engine():
+        write(pair.home, orders, range(5))
+        pair.await_copied(pair.there, 5)
+        pair.await_copied(pair.back, 5)
+        writer = producer_to(pair.away, transactional_id=unique("writer"))
+        writer.init_transactions(60)
+        writer.begin_transaction()
+        writer.produce(orders.topic, b"open", partition=orders.partition)
+        writer.flush(60)
+        pair.await_end(pair.away, 6)
+        found = mirror("verify", str(pair.file), "--flow", str(pair.there), "--others-write")
+        assert found.returncode == 0, found.stdout + found.stderr
+        writer.abort_transaction(60)
+
+
 def test_a_topic_with_records_is_followed_once_it_is_copied_and_stops_where_both_sides_have_others(pair: Pair) -> None:
     orders = pair.orders
     write(pair.home, orders, range(10))
