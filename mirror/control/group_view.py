@@ -199,7 +199,7 @@ def view_groups(
             else (Found(), [], Found(), set[str](), "it was not asked")
         )
         groups = [each.group for each in listed if each.is_consumer_group]
-        last = _checkpoints_on_record(settings, target_client) if problem is None else {}
+        last = checkpoints_on_record(settings, target_client) if problem is None else {}
         if problem is None and (unlisted := {group for group, _ in last} - every):
             wanted = [each for each in sorted(unlisted) if _is_moved(each, settings, pattern)]
             read = _with(read, _unlisted_positions(wanted, clusters[flow.source]))
@@ -357,7 +357,7 @@ def _translated(
     )
 
 
-def _checkpoints_on_record(
+def checkpoints_on_record(
     settings: FlowSettings, target_client: Mapping[str, str]
 ) -> Mapping[tuple[str, TopicPartition], Checkpoint]:
     """Return the last checkpoints; none where there are none yet, or they may not be read."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from mirror.atomic_file import write_new
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.closed_copies import closed_notes, open_again
+from mirror.control.group_view import checkpoints_on_record
 from mirror.control.groups import recorder
 from mirror.control.liveness import LivenessWatch, is_engine_running
 from mirror.control.selected_topics import deselected_topics
@@ -249,16 +250,15 @@ class ClusterEnds:
 
     def save_group_positions(self, names: Collection[str], path: Path) -> int:
         """See `FlowEnds`."""
+        # Those that the source hides are not listed.
+        known = checkpoints_on_record(self.chosen, self.settings.clusters[self.flow.target].client)
         with self._old_cluster() as old:
-            found = old.positions_of_groups([each.group for each in old.groups()])
+            groups = {*(group for group, _ in known), *(each.group for each in old.groups())}
+            found = old.positions_of_groups(sorted(groups))
         for group, why in found.problems.items():
             raise ClusterError(self.flow.source, f"asking where group {group} is", why)
-        rows = [
-            (group, *each, position.position)
-            for group, positions in sorted(found.items())
-            for each, position in sorted(positions.items())
-            if each.topic in names
-        ]
+        places = ((group, *each, at.position) for group, of_group in found.items() for each, at in of_group.items())
+        rows = sorted(each for each in places if each[1] in names)
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
         write_new(path, text.getvalue())

@@ -14,7 +14,9 @@ from mirror.config.settings import ClusterSettings
 from mirror.control.closed_copies import Opened
 from mirror.control.gaps import iso_time
 from mirror.kafka.answers import Found
-from mirror.kafka.cluster_model import Topic
+from mirror.kafka.cluster_model import GroupListing, GroupPosition, Topic
+from mirror.kafka.problems import ClusterError
+from mirror.model.checkpoint import Checkpoint
 from mirror.model.failover import in_the_way
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
@@ -197,3 +199,31 @@ def test_behind_the_cut_an_engine_s_report_says_nothing_of_where_logs_end(
     copied = ends.copied()
     told = str(loss_of(ends, copied, ask_source=False))
     assert f"a minute at most before {iso_time(NOW)}, the engine's last report" not in told
+
+
+@pytest.mark.parametrize("why", [None, "GROUP_AUTHORIZATION_FAILED"])
+def test_where_groups_are_is_saved_of_those_too_that_have_a_checkpoint_and_are_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str | None
+) -> None:
+    """A topic that was made anew took the position of a hidden group with it, and nothing was saved of that."""
+    orders = TopicPartition("orders", 0)
+
+    class Old:
+        def groups(self) -> Sequence[GroupListing]:
+            return [GroupListing("audit", "consumer", "Empty", "")]
+
+        def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+            told: Found[TopicPartition, GroupPosition] = Found({orders: GroupPosition(7)})
+            problems = {} if why is None else {"hidden": why}
+            return Found({each: told for each in names if each not in problems}, problems)
+
+    checkpoint = Checkpoint("hidden", TopicPartition("east.orders", 0), 7, 7)
+    monkeypatch.setattr(cluster_ends, "checkpoints_on_record", lambda *_: {("hidden", orders): checkpoint})
+    monkeypatch.setattr(ClusterEnds, "_old_cluster", lambda _: nullcontext(Old()))
+    ends, path = ends_on_record(tmp_path, FlowState()), tmp_path / "positions.csv"
+    if why is not None:
+        with pytest.raises(ClusterError, match="asking where group hidden is: GROUP_AUTHORIZATION_FAILED"):
+            ends.save_group_positions({"orders"}, path)
+        return
+    assert ends.save_group_positions({"orders"}, path) == 2
+    assert path.read_text() == "audit,orders,0,7\nhidden,orders,0,7\n"
