@@ -108,11 +108,13 @@ def test_a_copied_topic_that_the_source_hides_is_denied_and_that_is_no_pass(
 ) -> None:
     alter = Resource.CLUSTER, "kafka-cluster", Operation.ALTER
     rights = [(Resource.TOPIC, SHOWN.topic, each) for each in (Operation.READ, Operation.DESCRIBE)]
-    file = user_with(sites, tmp_path / "mirror.properties", "fencer", alter, *rights)
+    groups = Resource.GROUP, "*", Operation.DESCRIBE
+    file = user_with(sites, tmp_path / "mirror.properties", "fencer", alter, groups, *rights)
     code, found, said = command(
         "failover", file, "--mode", "cut-off", "--fence", "--yes", "--run-directory", str(tmp_path / "run")
     )
     steps = {each["name"]: each for each in found["steps"]}
+    assert "plan" not in steps, (steps["plan"], said)
     assert steps["deny writes"]["verdict"] == "UNKNOWN", (code, found, said)
     assert "bills is not shown (grant Describe on it)" in steps["deny writes"]["detail"]
     with Cluster.connect(ClusterSettings("east", {"bootstrap.servers": sites["east"].bootstrap_servers})) as admin:
