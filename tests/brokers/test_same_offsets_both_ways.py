@@ -126,15 +126,17 @@ def test_a_transaction_that_is_open_on_the_copy_is_not_waited_for_by_a_compariso
         write(pair.home, orders, range(5))
         pair.await_copied(pair.there, 5)
         pair.await_copied(pair.back, 5)
-        writer = producer_to(pair.away, transactional_id=unique("writer"))
+        writer = producer_to(pair.away, transactional_id=unique("writer"), **{"transaction.timeout.ms": 600_000})
         writer.init_transactions(60)
         writer.begin_transaction()
         writer.produce(orders.topic, b"open", partition=orders.partition)
         writer.flush(60)
-        pair.await_end(pair.away, 6)
-        found = mirror("verify", str(pair.file), "--flow", str(pair.there), "--others-write")
+        try:
+            pair.await_end(pair.away, 6)
+            found = mirror("verify", str(pair.file), "--flow", str(pair.there), "--others-write")
+        finally:
+            writer.abort_transaction(60)
         assert found.returncode == 0, found.stdout + found.stderr
-        writer.abort_transaction(60)
 
 
 def test_a_topic_with_records_is_followed_once_it_is_copied_and_stops_where_both_sides_have_others(pair: Pair) -> None:
