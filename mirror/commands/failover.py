@@ -19,6 +19,7 @@ from mirror.asking import ANSWER_SECONDS, yes_or_no
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.consent import consent_typed
+from mirror.control.groups import GroupAction
 from mirror.control.tick import now_ms
 from mirror.display import waits_on
 from mirror.evidence.verdict_styles import VERDICT_STYLES
@@ -414,11 +415,12 @@ def _not_begun(planned: Procedure) -> str | None:
     if not planned.refused:
         return None
     nothing = "Nothing was begun" if planned.run.is_new else "Nothing more was done"
-    return (
-        f"{nothing}, since this cannot be moved: {named(planned.refused)}. A cluster that has just come back remembers "
-        "the members its groups had until their sessions time out (45 s by default): then try again"
-        + (f"; {planned.without_refused}" if planned.without_refused else "")
-    )
+    message = f"{nothing}, since this cannot be moved: {named(planned.refused)}"
+    moves = planned.plan.moves
+    if moves is not None and any(each.action is GroupAction.SKIP_ACTIVE for each in moves.decisions):
+        message += ". A cluster that has just come back remembers the members its groups had until their sessions time "
+        message += "out (45 s by default): then try again"
+    return f"{message}; {planned.without_refused}" if planned.without_refused else message
 
 
 def _applications(along: Flow, asked: Asked) -> Applications:

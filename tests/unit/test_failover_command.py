@@ -21,13 +21,14 @@ from typer.testing import CliRunner
 from mirror import asking, consent, terminal
 from mirror.cli import app
 from mirror.commands import failover
+from mirror.control.groups import GroupAction
 from mirror.kafka.problems import ClusterUnreachable
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.recovery import procedure
 from mirror.recovery.applications import Applications, Nobody
-from mirror.recovery.group_moves import Unmoved
+from mirror.recovery.group_moves import MovePlan, Unmoved
 from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from tests.unit.recovery.world import EAST, HOME, ORDERS, THERE, WEST, Killed, StandInApplications, StandInEnds, World
@@ -365,9 +366,16 @@ def test_what_failed_says_where_it_stands_and_how_it_goes_on(world: World, file:
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["for people", "json"])
 def test_a_group_that_cannot_be_moved_is_named_and_no_run_is_said_to_be_there(
-    world: World, file: Path, tmp_path: Path, form: Sequence[str]
+    world: World, file: Path, tmp_path: Path, form: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.refused = (Unmoved("audit", ORDERS, "the group is in use"),)
+    planned = StandInEnds.plan_groups
+
+    def in_use(ends: StandInEnds, *, ask_source: bool) -> MovePlan:
+        plan = planned(ends, ask_source=ask_source)
+        active = {"action": GroupAction.SKIP_ACTIVE, "reason": "the group is in use"}
+        return replace(plan, decisions=tuple(replace(each, **active) for each in plan.decisions))
+
+    monkeypatch.setattr(StandInEnds, "plan_groups", in_use)
     options = ("--mode", "planned", "--yes", *form)
     found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", *options])
     said = " ".join(found.stderr.split())
@@ -379,6 +387,14 @@ def test_a_group_that_cannot_be_moved_is_named_and_no_run_is_said_to_be_there(
     if form:
         assert json.loads(found.stdout)["run_directory"] is None
     assert (world.done, sorted(tmp_path.iterdir())) == ([], [file])
+
+
+def test_whoever_lacks_a_right_on_a_group_is_not_told_to_wait_for_its_members(world: World, file: Path) -> None:
+    world.refused = (Unmoved("audit", None, "GROUP_AUTHORIZATION_FAILED: needs Describe on the group"),)
+    code, _ = done(world, "failover", file, "--mode", "planned", "--yes", "--json")
+    found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--mode", "planned", "--yes"])
+    said = " ".join(found.stderr.split())
+    assert (code, "needs Describe on the group" in said, "sessions time out" in said) == (1, True, False)
 
 
 def test_a_group_that_cannot_be_moved_any_more_leaves_a_run_where_it_stands(
