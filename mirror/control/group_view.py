@@ -131,6 +131,9 @@ class GroupView:
         where the flow has put groups on the target, by group and partition there.
     copies
         the topics there that the flow has copied to, as far as it has on record; none where only Java has copied.
+    hidden_states
+        state topics of flows into the source that it does not show, with the reason: where these have put groups that
+        have read nothing there since is not known, nor whether they have ever run.
     """
 
     positions: tuple[TranslatedPosition, ...]
@@ -143,6 +146,7 @@ class GroupView:
     left_out: Found[str, tuple[str, ...]] = field(default_factory=Found)
     placed: Mapping[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
     copies: frozenset[str] = frozenset()
+    hidden_states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def report_age_seconds(self) -> float | None:
@@ -182,15 +186,18 @@ def view_groups(
     own = None if log is not None else FlowLog(target_client, state_topic(flow.source), alias=flow.target)
     log = log or own
     assert log is not None
-    between = FlowTranslator(
-        log, lambda: _flow_into_source(settings, clusters, flow.target), settings.policy, flow.target
-    )
+    hidden: dict[str, str] = {}
+
+    def into_source(alias: str) -> FlowLog | None:
+        return _flow_into_source(settings, clusters, alias, hidden)
+
+    between = FlowTranslator(log, lambda: into_source(flow.target), settings.policy, flow.target)
     thirds = Thirds(settings, flows, clusters[flow.source].client, target_client)
     translator = GroupTranslator(
         between,
         MeshTranslator(between, thirds.of_topic),
         others=sources_of(flow.source, flows, flow.target),
-        find=lambda alias: _flow_into_source(settings, clusters, alias),
+        find=into_source,
     )
     try:
         read, listed, others, every, problem = (
@@ -241,6 +248,7 @@ def view_groups(
         left_out_groups(others, settings, lambda topic: _is_copied(topic, settings, back)),
         {(each.group, each.partition): each for each in log.placements()},
         log.copies,
+        hidden,
     )
 
 
@@ -331,10 +339,15 @@ def _returns(topic: str, settings: FlowSettings, back: FlowSettings) -> bool:
     return policy.topic_source(topic) == settings.flow.target and back.replicates(policy.original_topic(topic))
 
 
-def _flow_into_source(settings: FlowSettings, clusters: Mapping[str, ClusterSettings], alias: str) -> FlowLog | None:
+def _flow_into_source(
+    settings: FlowSettings, clusters: Mapping[str, ClusterSettings], alias: str, hidden: dict[str, str]
+) -> FlowLog | None:
+    """Return the state of the flow from a cluster to the source, if it ever ran; one that is not shown is named."""
     flow, topic = settings.flow, state_topic(alias)
     with Cluster.connect(clusters[flow.source]) as source:
-        if topic not in source.topics([topic]):
+        found = source.topics([topic])
+        hidden |= found.problems
+        if topic not in found:
             return None
     return FlowLog(clusters[flow.source].client, topic, alias=flow.source)
 

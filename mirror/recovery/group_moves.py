@@ -87,6 +87,8 @@ class MovePlan:
         the topics on the target that the flow has copied to, as far as it has that on record.
     made_anew
         the topics on the target that are not copied again yet: whether groups can go on there is known once they are.
+    hidden_states
+        as `mirror.control.group_view.GroupView` has them.
     """
 
     settings: FlowSettings
@@ -103,6 +105,7 @@ class MovePlan:
     left_out: Found[str, tuple[str, ...]] = field(default_factory=Found)
     copies: frozenset[str] = frozenset()
     made_anew: frozenset[str] = frozenset()
+    hidden_states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def writes(self) -> tuple[GroupDecision, ...]:
@@ -362,6 +365,7 @@ def plan_moves(
         idle_starts,
         view.left_out,
         view.copies,
+        hidden_states=view.hidden_states,
     )
 
 

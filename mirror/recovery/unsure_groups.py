@@ -29,13 +29,26 @@ def unsure(plan: MovePlan, ends: FlowEnds, copied: Copied, put_there: Placed | N
         on the way home, where the flow there has put groups; None on the way there.
     """
     flow = ends.flow
+    put_by_others = put_by_hidden_flows(plan)
     not_moved = [*map(str, plan.unmirrored), *reading_and_left_out(plan, put_there or {})]
     passing = [*passing_copies(plan), *raised(plan), *out_of_range(plan)]
     if put_there is None:
         further = further_on_the_target(plan, flow.source, copied.placed)
-        return [*not_moved, *further, *passing, *without_checkpoint(plan, ends, copied)]
+        return [*not_moved, *further, *passing, *put_by_others, *without_checkpoint(plan, ends, copied)]
     ahead = set_ahead(plan, flow, put_there, copied.placed)
-    return [*left_out(plan, put_there), *not_moved, *passing, *ahead]
+    return [*left_out(plan, put_there), *not_moved, *passing, *put_by_others, *ahead]
+
+
+def put_by_hidden_flows(plan: MovePlan) -> list[str]:
+    """Return of which flows it is not known where they have put the groups that move: their state is not shown."""
+    source = plan.settings.flow.source
+    if not plan.positions:
+        return []
+    return [
+        f"whether a flow to {source} has put groups there that have read nothing since is not known ({topic} on "
+        f"{source}: {why}): such a group would pass what it has not read"
+        for topic, why in sorted(plan.hidden_states.items())
+    ]
 
 
 def further_on(plan: MovePlan) -> list[tuple[GroupDecision, GroupPosition]]:

@@ -117,6 +117,8 @@ def test_a_copied_topic_that_the_source_hides_is_denied_and_that_is_no_pass(
     assert "plan" not in steps, (steps["plan"], said)
     assert steps["deny writes"]["verdict"] == "UNKNOWN", (code, found, said)
     assert "bills is not shown (grant Describe on it)" in steps["deny writes"]["detail"]
+    assert steps["positions"]["verdict"] == "UNKNOWN"
+    assert "whether a flow to east has put groups there" in steps["positions"]["detail"]
     with Cluster.connect(ClusterSettings("east", {"bootstrap.servers": sites["east"].bootstrap_servers})) as admin:
         assert {denial(SHOWN.topic), denial(HIDDEN.topic)} <= denied_or_not(admin)
 

@@ -47,6 +47,7 @@ class World:
         self.groups: dict[str, Found[TopicPartition, GroupPosition]] = {}
         self.unread: dict[str, str] = {}
         self.kinds: dict[str, str] = {}
+        self.hidden: dict[str, str] = {}
         self.is_reachable = True
         self.at_ms = 0
 
@@ -119,8 +120,11 @@ class Admin:
         known = {name: self.world.groups.get(name, Found()) for name in names}
         return Found(known, self.world.unread)
 
-    def topics(self, names: Collection[str]) -> dict[str, None]:
-        return {name: None for name in names if (self._server, name) in self.world.topics}
+    def topics(self, names: Collection[str]) -> Found[str, None]:
+        hidden = {name: why for name, why in self.world.hidden.items() if name in names}
+        return Found(
+            {name: None for name in names if (self._server, name) in self.world.topics and name not in hidden}, hidden
+        )
 
 
 @pytest.fixture
@@ -351,3 +355,11 @@ def test_a_group_that_has_a_checkpoint_and_that_the_source_hides_is_asked_for_by
     assert view.unknown_positions == (
         "group audit on east: it is not listed, and has a checkpoint: GROUP_AUTHORIZATION_FAILED",
     )
+
+
+def test_a_state_topic_of_a_flow_into_the_source_that_is_hidden_is_named(world: World) -> None:
+    """It passed for a flow that never ran: a group that it had put on the source was carried on, past unread records."""
+    world.groups = {"billing": on(40)}
+    assert world.view().hidden_states == {}
+    world.hidden = {"mm2-state.west.internal": "TOPIC_AUTHORIZATION_FAILED"}
+    assert world.view().hidden_states == world.hidden

@@ -71,6 +71,21 @@ def test_where_a_group_has_a_checkpoint_in_one_partition_and_none_in_another_wit
     assert without(plan, {ORDERS: 9, TopicPartition("bills", 0): 9}) == [], "it never read that topic"
 
 
+@pytest.mark.parametrize("is_home", [False, True])
+def test_where_it_is_hidden_whether_another_flow_has_put_the_groups_where_they_are_that_is_said(
+    is_home: bool,
+) -> None:
+    hidden = {"mm2-state.west.internal": "TOPIC_AUTHORIZATION_FAILED"}
+    ends, copied = cast(FlowEnds, StandInEnds(World(), THERE.flow)), Copied({}, {}, (), "", None, ())
+
+    def said(*positions: TranslatedPosition) -> list[str]:
+        return unsure(MovePlan(THERE, positions, hidden_states=hidden), ends, copied, {} if is_home else None)
+
+    (message,) = said(AT)
+    assert "(mm2-state.west.internal on east: TOPIC_AUTHORIZATION_FAILED)" in message
+    assert said() == [], "nobody is moved"
+
+
 def test_what_the_source_tells_needs_no_checkpoint_and_without_both_nobody_can_tell() -> None:
     assert without(MovePlan(THERE, (AT,)), {ORDERS: 9, OTHER: 9}) == []
     assert without(MovePlan(THERE, ()), {ORDERS: 9}) == []
