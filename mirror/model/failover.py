@@ -43,6 +43,8 @@ class FailoverEntry:
         the files in which it stands what denies writes to the source: the run's own, and those of runs given up for it.
     is_beyond_return
         whether the applications are being started where the run moves them, so that nothing is taken back any more.
+    started
+        of a migration, the groups whose applications are being started there, so that these are not taken back.
     """
 
     run: str
@@ -52,6 +54,13 @@ class FailoverEntry:
     at_ms: int
     fences: tuple[str, ...] = ()
     is_beyond_return: bool = False
+    started: tuple[str, ...] = ()
+
+    def starting(self, group: str | None) -> FailoverEntry:
+        """Return it when a group's applications are being started where they go; None: all that are left."""
+        if group is None:
+            return replace(self, is_beyond_return=True)
+        return replace(self, started=tuple(dict.fromkeys((*self.started, group))))
 
     def at(self, phase: Phase, at_ms: int) -> FailoverEntry:
         """Return it when the run has got so far."""
@@ -64,6 +73,8 @@ class FailoverEntry:
             del content["fences"]
         if not self.is_beyond_return:
             del content["is_beyond_return"]
+        if not self.started:
+            del content["started"]
         return content
 
     @classmethod
@@ -77,6 +88,7 @@ class FailoverEntry:
             content["at_ms"],
             tuple(content.get("fences", ())),
             content.get("is_beyond_return", False),
+            tuple(content.get("started", ())),
         )
 
 

@@ -18,6 +18,7 @@ from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Journal
 from mirror.evidence.seals import end_problem, seal_end
+from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
 from mirror.model.group_pattern import pattern_of
 from mirror.model.verdict import Verdict
@@ -99,9 +100,10 @@ def steps_of_group(move: Move, group: str, directory: Path, word: Word | None = 
         applications=_Part(move.applications, group),
         directory=directory,
         agreed=frozenset({group}),
+        part=group,
     )
     doing = f"start the applications of group {group} on {move.flow.target}; from here on it is not taken back"
-    start = replace(own.start(is_whole=False), doing=doing, concerns={"group": group})
+    start = replace(own.start(), doing=doing, concerns={"group": group})
     moved = (_stop(own, group), _copied(own, group), own.groups(), _positions(own), own.last_look(is_fenced=False))
     return (*moved, start, _reads(own, group, word))
 
@@ -125,7 +127,7 @@ def steps_of_producers(
         verify_step(own.ends, own.directory),
         own.last_look(),
         replace(
-            own.start(is_whole=False),
+            own.start(),
             doing=f"start the producers on {move.flow.target}; from here on nothing is taken back",
             concerns={"applications": PRODUCERS},
         ),
@@ -276,6 +278,8 @@ class Migration:
         refusal = None
         if (other := move.in_the_way(copied.failovers)) is not None:
             refusal = failover_entry_message(other, move.flow)
+        elif (older := self._older_copy(copied.failovers, progress)) is not None:
+            refusal = older
         elif loss.bound is not None:
             refusal = f"{move.flow.source} must tell what it has: {loss.bound}"
         elif (other_way := against_the_other_way(self.back)) is not None:
@@ -288,6 +292,14 @@ class Migration:
         notes = [*notes_of(move, self.back, copied), *by_hand_of(move.flow, copied), *deselected_of(move.flow, copied)]
         notes += [f"will remain on {move.flow.source}, as things stand: {each}" for each in stay]
         return FailoverPlan(Mode.PLANNED, self.steps(), copied, moves, loss, refusal, tuple(notes))
+
+    def _older_copy(self, entries: Sequence[FailoverEntry], progress: Progress) -> str | None:
+        """Return why nothing is done: on record it has gone further than its directory says; None: it has not."""
+        behind = [each for each in self.groups if not self._progress_of(each).is_beyond_return]
+        parts = [replace(self.move, part=each) for each in behind]
+        if not progress.is_beyond_return:
+            parts.append(self.move)
+        return next(filter(None, (each.older_copy(entries) for each in parts)), None)
 
     def steps(self) -> tuple[Step, ...]:
         """Return all steps in order, under the names under which they are reported."""

@@ -94,6 +94,8 @@ class Move:
         the groups that the plan showed; None: nobody was shown any.
     given_up
         another run, which nobody goes on with any more: it is taken off the record.
+    part
+        the group whose applications these are, of several that move one after the other; None: all that are left.
     """
 
     ends: FlowEnds
@@ -104,6 +106,7 @@ class Move:
     is_planned: bool
     agreed: frozenset[str] | None = None
     given_up: str | None = None
+    part: str | None = None
     times: Times = Times()  # frozen
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     monotonic: Callable[[], float] = time.monotonic
@@ -143,7 +146,7 @@ class Move:
         On record it has passed that: what this run's directory says is of before.
         """
         entry, target = self._of_this(entries), self.record.flow.target
-        if entry is None or not (entry.is_beyond_return or entry.phase is Phase.DONE):
+        if entry is None or not (entry.is_beyond_return or entry.phase is Phase.DONE or self.part in entry.started):
             return None
         if entry.phase is Phase.DONE:
             return f"{target} has on record that this run is done: this is an older copy of its directory"
@@ -228,11 +231,8 @@ class Move:
             moments=(lambda _: ()) if self.is_planned else when_passed(Event.FENCED),
         )
 
-    def start(self, *, is_whole: bool = True) -> Step:
-        """Return the step from which on nothing is taken back: the applications are started on the target.
-
-        ``is_whole``: whether these are all that move, so that nothing else of the run is taken back either.
-        """
+    def start(self) -> Step:
+        """Return the step from which on nothing is taken back: the applications are started on the target."""
         target = self.flow.target
 
         def act(_: Known) -> Result:
@@ -243,8 +243,8 @@ class Move:
                 if own is None and self.entry.phase is Phase.RETURNING:
                     return Result(Verdict.FAIL, self.not_on_record)
                 # An older copy of the run directory would take back what the applications rest on from now on.
-                if is_whole and own is not None and own.phase is not Phase.DONE:
-                    self.record.put(replace(own, is_beyond_return=True))
+                if own is not None and own.phase is not Phase.DONE:
+                    self.record.put(own.starting(self.part))
             except KafkaProblem as problem:
                 # They stand still on both sides, and are started all the same.
                 unrecorded = f"; not on record, so take nothing back with an older copy of the run directory: {problem}"

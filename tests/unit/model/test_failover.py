@@ -44,6 +44,17 @@ def test_what_is_on_record_is_read_back_and_taken_off() -> None:
     assert state.not_understood == {}
 
 
+def test_whose_applications_are_being_started_is_read_back_and_earlier_versions_said_nothing_of_it() -> None:
+    begun = OURS.starting("audit").starting("billing").starting("audit")
+    assert (begun.started, begun.is_beyond_return) == (("audit", "billing"), False)
+    state = FlowState()
+    state.apply(*failover_record(begun))
+    assert state.failovers == {"ours": begun}
+    state.apply(*failover_record(begun.starting(None)))
+    assert state.failovers["ours"].is_beyond_return
+    assert OURS.content().keys() == {"mode", "phase", "where", "at_ms"}
+
+
 @pytest.mark.parametrize(
     ("key", "run"), [(b'["failover"]', "without a name"), (b'["failover","ours","more"]', "ours more")]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from mirror.recovery.flow_ends import Copied
 from mirror.recovery.group_moves import GroupMoves, MovePlan
 from mirror.recovery.migration import Migration, Word, kept_groups
 from mirror.recovery.remaining import Remaining
-from mirror.recovery.steps import NOT_BEGUN, StepResult
+from mirror.recovery.steps import NOT_BEGUN, Progress, StepResult
 from tests.unit.recovery.world import (
     EAST,
     ENTRY,
@@ -259,11 +260,50 @@ def test_a_kill_anywhere_leaves_what_the_same_run_goes_on_from(tmp_path: Path) -
         world, directory = Town(dies_at=number), tmp_path / str(number)
         with pytest.raises(Killed):
             carried(world, directory)
+        journal = Journal(directory / "journal.jsonl")
+        progress = Progress.of(journal.read().entries) if journal.path.exists() else NOT_BEGUN
+        assert "older copy" not in str(migration(world, directory).plan(progress).refusal), number
         assert_there(world, carried(world, directory))
         for group in GROUPS:
             assert world.done.count(f"write {group} on west") == 1, number
             began = [each for each in world.done if each == f"start {group} on west"]
             assert len(began) <= 2, "started once more only where nobody knew that it was"
+
+
+@pytest.mark.parametrize(
+    ("copied_at", "killed_at"),
+    [
+        ("stop None on east", "start None on west"),
+        ("stop billing on east", "start None on west"),
+        ("stop audit on east", "start audit on west"),
+    ],
+    ids=["producers", "a group behind the producers' start", "a group"],
+)
+def test_an_older_copy_of_the_run_directory_starts_nothing_on_the_old_cluster_that_works_on_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied_at: str, killed_at: str
+) -> None:
+    """It took its own steps back: producers wrote, and groups read, on both clusters."""
+    world, newer, older = Town(), tmp_path / "newer", tmp_path / "older"
+
+    def call(town: Town, what: str = "") -> None:
+        if what == copied_at:
+            shutil.copytree(newer, older)
+        if what == killed_at:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Town, "call", call)
+        with pytest.raises(Killed):
+            carried(world, newer)
+    stands, paused = dict(world.places), set(world.paused)
+    plan = migration(world, older).plan(NOT_BEGUN)
+    assert plan.refusal is not None
+    assert "this is an older copy of its directory" in plan.refusal
+    # The same where the newer one has got so far since it was planned.
+    results = carried(world, older)
+    assert [each for each in results if each.result.verdict is Verdict.FAIL]
+    assert (world.places, world.paused) == (stands, paused)
+    assert_there(world, carried(world, newer))
 
 
 @dataclass(frozen=True)
