@@ -469,8 +469,9 @@ class ClusterEnds:
 
     def remaining(self, moved: Collection[str]) -> Remaining:
         """See `FlowEnds`."""
+        known = checkpoints_on_record(self.chosen, self.settings.clusters[self.flow.target].client)
         with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
-            return find_remaining(self.chosen, source, moved)
+            return find_remaining(self.chosen, source, moved, {group for group, _ in known})
 
     def plan_groups(self, *, ask_source: bool) -> MovePlan:
         """See `FlowEnds`."""

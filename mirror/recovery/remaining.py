@@ -19,10 +19,13 @@ class Remaining:
     topics: tuple[str, ...] = ()
 
 
-def find_remaining(settings: FlowSettings, source: Cluster, moved: Collection[str]) -> Remaining:
+def find_remaining(
+    settings: FlowSettings, source: Cluster, moved: Collection[str], known: Collection[str] = ()
+) -> Remaining:
     """Look what the source of a flow has besides the groups that were ``moved`` and the topics that are copied.
 
     Topics without records, those of Kafka and of mirrors, and copies of what the target has, are none of them.
+    ``known``: groups that it has had, and that it may hide: then they are not listed, and may be there.
 
     Raises
     ------
@@ -30,8 +33,9 @@ def find_remaining(settings: FlowSettings, source: Cluster, moved: Collection[st
         if it does not answer.
     """
     policy = settings.policy
-    names = [each.group for each in source.groups()]
-    described = source.describe_groups(names)
+    listed = {each.group for each in source.groups()}
+    described = source.describe_groups(sorted({*listed, *known}))
+    names = sorted(listed | described.problems.keys())
     groups = [
         f"group {name} ({described.problems[name]})"
         if name in described.problems

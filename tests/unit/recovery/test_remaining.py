@@ -19,13 +19,16 @@ class Old:
         self.empty: set[str] = set()
         self.single: set[str] = set()
         self.untold: dict[TopicPartition, str] = {}
+        self.hidden: set[str] = set()
 
     def groups(self) -> list[GroupListing]:
         return [GroupListing(each, "consumer", "", "") for each in sorted(self._groups)]
 
     def describe_groups(self, names: list[str]) -> Found[str, GroupDescription]:
+        members = {each: self._groups.get(each, 0) for each in names if each not in self.hidden}
         return Found(
-            {each: GroupDescription("Stable" if self._groups[each] else "Empty", self._groups[each]) for each in names}
+            {each: GroupDescription("Stable" if count else "Empty", count) for each, count in members.items()},
+            {each: "not authorized" for each in names if each in self.hidden},
         )
 
     def topics(self) -> Found[str, Topic]:
@@ -65,3 +68,11 @@ def test_what_is_not_told_may_be_left() -> None:
     old = Old("letters")
     old.untold[TopicPartition("letters", 0)] = "its leader does not answer"
     assert left(old).topics == ("letters-0 (its leader does not answer)",)
+
+
+def test_a_group_that_has_a_checkpoint_and_that_is_hidden_may_be_left_and_one_that_is_gone_is_not() -> None:
+    """A migration said that nothing remains, and that the cluster may be switched off."""
+    old = Old(audit=0)
+    old.hidden.add("billing")
+    found = find_remaining(flow_settings("topics = orders"), cast(Any, old), ["audit"], ["audit", "billing", "gone"])
+    assert found.groups == ("group billing (not authorized)",)
