@@ -41,13 +41,11 @@ def unsure(plan: MovePlan, ends: FlowEnds, copied: Copied, put_there: Placed | N
 
 def put_by_hidden_flows(plan: MovePlan) -> list[str]:
     """Return of which flows it is not known where they have put the groups that move: their state is not shown."""
-    source = plan.settings.flow.source
-    if not plan.positions:
-        return []
+    source, hidden = plan.settings.flow.source, plan.hidden_states if plan.positions else {}
     return [
         f"whether a flow to {source} has put groups there that have read nothing since is not known ({topic} on "
         f"{source}: {why}): such a group would pass what it has not read"
-        for topic, why in sorted(plan.hidden_states.items())
+        for topic, why in sorted(hidden.items())
     ]
 
 
