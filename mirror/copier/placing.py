@@ -214,7 +214,7 @@ def _go_on(
     handover = work.handover
     # Nothing of ours that counts lies behind a position that was committed with its records, or when all was settled.
     is_decided = handover.position.settled or (flow.slot is not None and handover.position.atomic)
-    is_committed = handover.position.atomic and not handover.position.settled
+    may_be_committed = (flow.slot is not None or handover.position.atomic) and not handover.position.settled
     # What is written behind it from now on is not decided.
     position = replace(handover.position, atomic=handover.position.atomic and flow.slot is not None, settled=False)
     handover = replace(handover, position=position)
@@ -248,7 +248,9 @@ def _go_on(
     now_ms = int(time.time() * 1000)
     behind = max(handover.position.downstream, ends.target_start)
     # One that is not the last is as good as none: what was committed behind it is matched.
-    has_lost = is_committed and has_committed(target, work.target, behind, ends.target_end, flow.writers.__contains__)
+    has_lost = may_be_committed and has_committed(
+        target, work.target, behind, ends.target_end, flow.writers.__contains__
+    )
     if has_lost:
         if (why := undecided(target, work.target, ends.target_end)) is not None:
             return NotYet(why)

@@ -124,6 +124,21 @@ def test_a_flow_that_is_set_to_go_on_without_transactions_finds_what_was_committ
     assert (result.skipped_by_match, exact.copy().committed()) == (2, [b"0", b"1", b"2"])
 
 
+def test_a_flow_that_was_set_to_transactions_finds_what_was_committed_behind_the_last_position_of_before(
+    copying: Copying,
+) -> None:
+    """No position that was committed is left."""
+    copying.begin()
+    copying.told(slot=slot(), producer=None)
+    copying.handovers[ORDERS] = handed_over(copying)
+    commit_more(copying, b"1", b"2")
+    assert not copying.handovers[ORDERS].position.atomic
+    result = copying.epoch()[ORDERS]
+    assert (result.skipped_by_match, result.stopped) == (2, None)
+    assert "has lost the end" in result.note
+    assert copying.copy().committed() == [b"0", b"1", b"2"]
+
+
 def test_of_very_much_that_others_wrote_only_the_beginning_is_read(
     exact: Copying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
