@@ -337,14 +337,17 @@ def _resume(
         if isinstance(found, Refused) and (piece.is_cut or looked_until or ends.source_start > old.upstream):
             # What compaction has left, or retention, is compared with the whole.
             piece.until, looked_until = math.inf, 0
-            if not is_over():
-                found = resume.resume(work, work.handover, ends, is_ours, read, _next_batch(flow, work), is_whole=True)
-                if not piece.is_cut:
-                    return found
-            return NotYet(f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}")
+            if is_over():
+                return NotYet(_matching(piece, ends))
+            found = resume.resume(
+                *(work, work.handover, ends, is_ours, read, _next_batch(flow, work)),
+                is_whole=lambda: not piece.is_cut,
+            )
+            # What is certain when the epoch ends is kept: a whole can be longer than an epoch.
+            if piece.is_cut and (isinstance(found, Refused) or not found.skipped_by_match):
+                return NotYet(_matching(piece, ends))
         if isinstance(found, Refused) or not piece.is_cut:
             return found
-        message = f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}"
         # Right behind the last that is certain: what compaction has removed since explains something of what follows.
         is_further = found.skipped_by_match > 0
         downstream = found.handover.runs[-1].downstream_end if is_further else old.downstream
@@ -361,7 +364,7 @@ def _resume(
                 unwritten=unwritten,
                 looked_until=looked_until,
             ),
-            message,
+            _matching(piece, ends),
         )
     except JavaWrote:
         return WrittenByMm2()
@@ -421,6 +424,10 @@ class _Piece:
             is_begun = True
             yield content, header
             self.reached = header.next_offset
+
+
+def _matching(piece: _Piece, ends: Ends) -> str:
+    return f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}"
 
 
 def _of_no_producer(_producer_id: int) -> bool:

@@ -223,7 +223,7 @@ def resume(
     read: Callable[[], Logs],
     next_batch: NextBatch | None = None,
     *,
-    is_whole: bool = False,
+    is_whole: Callable[[], bool] = lambda: False,
 ) -> Ready | Refused:
     """Begin where somebody stopped without saying how far it got; the target has replicated all that it has.
 
@@ -236,7 +236,7 @@ def resume(
     next_batch
         as whom the copy goes on.
     is_whole
-        whether ``read`` gives all of the tail: only then can its records be counted.
+        whether what ``read`` has given last was all of the tail: only then can its records be counted.
     """
     old = handover.position
     logs = read()
@@ -255,11 +255,12 @@ def resume(
         )
         again = _compare(work, old, is_ours, read(), thinned)
         compared = again if isinstance(again.outcome, Matched) else compared
-    if isinstance(compared.outcome, Mismatch) and is_whole and _may_count(work, old, ends):
+    if isinstance(compared.outcome, Mismatch) and is_whole() and _may_count(work, old, ends):
         counted = partial(match_removed, start=ends.source_start, downstream=max(old.downstream, logs.foreign_until))
         again = _compare(work, old, is_ours, read(), counted)
         # Behind a gap a strict copy goes on only when somebody has said so.
-        if not work.gaps.stops or _removed(again.outcome, ends) == ends.source_start - old.upstream:
+        may_go_on = not work.gaps.stops or _removed(again.outcome, ends) == ends.source_start - old.upstream
+        if is_whole() and may_go_on:
             compared = again if isinstance(again.outcome, Matched) else compared
     outcome, epochs, changed, left_out = compared
     if isinstance(outcome, Mismatch):

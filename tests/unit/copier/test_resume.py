@@ -222,7 +222,7 @@ def counted(
     ends = replace(ENDS, source_start=start, target_end=8 + copied)
     source = tuple(dense([record(offset)]) for offset in left)
     logs = Logs(source, (as_logged(tail, 8),))
-    return resume(work, handover, ends, is_ours, lambda: logs, is_whole=is_whole)
+    return resume(work, handover, ends, is_ours, lambda: logs, is_whole=lambda: is_whole)
 
 
 def test_a_tail_that_the_source_has_removed_in_part_is_skipped_as_far_as_it_is_certain() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
+from mirror.copier import share
 from mirror.copier.epoch_channel import Signal
+from mirror.copier.placing import find_places
+from mirror.copier.resume import Place
 from mirror.copier.work import ForeignUntil, GapPolicy, Handover
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer, Record
@@ -212,6 +217,45 @@ def test_a_long_tail_that_compaction_has_thinned_is_not_copied_again(
     copied = [offset for run in known.runs for offset in range(run.upstream, run.upstream_end)]
     assert copied == [offset for offset in range(10) if offset not in lacks]
     assert all(run.upstream == run.downstream for run in known.runs)
+
+
+def _is_past(copying: Copying, end: float) -> bool:
+    return copying.world.now > end
+
+
+def _until(is_over: Callable[[], bool], *asked: Any) -> dict[TopicPartition, Place]:
+    """Find places until an epoch is over, as another thread would say."""
+    *first, _ = asked
+    return find_places(*first, is_over)  # type: ignore[call-arg]
+
+
+def test_what_is_certain_of_a_thinned_tail_when_an_epoch_ends_need_not_be_found_in_the_next(
+    copying: Copying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is certain within a piece, and the whole takes longer than an epoch: it began anew in each, for good."""
+    thin_tail(copying, "abacdefgh", copy_lacks="1", others=3)
+    held = copying.copy().values()
+    copying.west.latency_seconds = 0.4
+    reached = []
+    for _ in range(6):
+        end = copying.world.now + 4.0
+        monkeypatch.setattr(share, "find_places", partial(_until, partial(_is_past, copying, end)))
+        reached.append(both_positions(copying.epoch(4.0)[ORDERS]))
+    assert (1, 1, False) in reached
+    assert reached[-1] == (10, 13, True)
+    assert copying.copy().values() == held
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 2.0, 3.0])
+def test_a_thinned_tail_that_an_epoch_has_no_time_to_compare_as_a_whole_does_not_stop_the_copy(
+    copying: Copying, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    thin_tail(copying, "abacdefgh", copy_lacks="1", others=3)
+    copying.west.latency_seconds = 0.4
+    for _ in range(6):
+        end = copying.world.now + seconds
+        monkeypatch.setattr(share, "find_places", partial(_until, partial(_is_past, copying, end)))
+        assert copying.epoch(seconds + 1.0)[ORDERS].stopped is None
 
 
 def test_what_others_have_written_behind_a_copy_that_the_cleaner_has_removed_does_not_hide_that_it_was_made(
