@@ -335,8 +335,9 @@ def _without_copies(
     lost = [run for run in (known.runs if known else ()) if run.downstream_end > lost_from]
     target_id = work.target_id or position.target_id
     if not lost:
-        position = replace(position, downstream=ends.target_end, target_id=target_id)
-        return Detour(None, position, intact_to=lost_from)
+        # What others had written is gone; the flow may have written on in its place.
+        downstream = ends.target_end if differ(position.target_id, work.target_id) else lost_from
+        return Detour(None, replace(position, downstream=downstream, target_id=target_id), intact_to=lost_from)
     back = lost[0].upstream + max(0, lost_from - lost[0].downstream)
     if known and known.is_pruned and lost_from == 0:
         # What the former target had removed by itself is copied again too, as far as the source has it.

@@ -508,6 +508,10 @@ class Lane:
             )
             self.stream.give_up()
         if self._target_ended_at is not None:
+            is_lost = self._runs[-1].downstream_end > self._target_ended_at if self._runs else self._chunk > 0
+            if not is_lost:
+                # What others had written was cut off: behind the last copy it is where it should be, and is matched.
+                return
             ends = piece.spans[0][0], piece.upstream_next
             again = gaps.copied_before(self.work, self._begun_at, ends, base_offset, int(time.time() * 1000))
             self._unwritten.append(again.record())

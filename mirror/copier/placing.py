@@ -232,17 +232,20 @@ def _go_on(
         if truncated is not None:
             handover = replace(handover, target_ended_at=truncated)
     records: tuple[StateRecord, ...] = handover.unwritten
-    is_on_detour = False
+    is_on_detour = is_behind_gap = False
     while (detour := _next_detour(work, handover, ends, history)) is not None:
         around = _around(work, handover, detour, history)
         records += around.records
         if isinstance(around, Refused):
             return replace(around, records=records)
-        handover, is_on_detour = around.handover, True
+        handover, is_on_detour, is_behind_gap = around.handover, True, is_behind_gap or detour.gap is not None
         # What it had stopped at lies behind it now.
         work = replace(work, gaps=GapPolicy(work.gaps.stops))
-    if is_on_detour:
+    if is_behind_gap or (is_on_detour and handover.position.downstream >= ends.target_end):
         return Ready(handover, records)
+    if is_on_detour:
+        handover = replace(handover, clean=False, unwritten=records)
+        work = replace(work, handover=handover)
     if handover.clean:
         return Ready(handover)
     now_ms = int(time.time() * 1000)
@@ -276,7 +279,7 @@ def _go_on(
     at = outcome.handover.position
     passed = gaps.unrecorded(work, handover.position, at, ends, now_ms, outcome.removed)
     news = tuple(gap.record() for gap in (again, *passed) if gap is not None)
-    return replace(outcome, records=(*news, *outcome.records), note=_LOST_NOTE if has_lost else "")
+    return replace(outcome, records=(*news, *outcome.records), note=_LOST_NOTE if has_lost and not is_on_detour else "")
 
 
 def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, history: LogHistory) -> gaps.Detour | None:

@@ -12,7 +12,8 @@ Invariants:
     which the flow back has made the copies that are read here. An original was not replaced.
 (c) What the flow itself has written there behind the position is no copy of what lay before it: its sequence is not
     before that of the next batch, or its epoch is a later one. An engine that was killed before it had put the answer
-    on record leaves no other trace.
+    on record leaves no other trace. Between the last copy and the position, where others had written, it lies in the
+    place of that: no copy is gone then, and it is matched.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from mirror.copier.resume import Ends
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka.batch import LARGEST_SEQUENCE, Header
 from mirror.kafka.channel import Channel
-from mirror.kafka.log import batch_at
+from mirror.kafka.log import LogReader, batch_at
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import Run, Runs
 from mirror.model.position import NextBatch
 from mirror.same_offsets.chain import producer_of
+
+# Where others write much between the last copy and the position, only so much of it is looked at.
+_LOOKED_AT_BYTES = 64 << 10
 
 
 def truncated_at(
@@ -58,7 +62,26 @@ def truncated_at(
         ):
             break
         found = end = min(header.base_offset, _begun(header.leader_epoch, work, ends, target))
+    if found is None and run is not None and ends.target_start <= run.downstream_end < end:
+        return _written_on(run.downstream_end, end, flow, work, handover, ends, target)
     return found
+
+
+def _written_on(
+    start: int, end: int, flow: FlowWork, work: PartitionWork, handover: Handover, ends: Ends, target: Channel
+) -> int | None:
+    """Return from where on the flow has written what belongs behind the position, between the last copy and that.
+
+    Others had written there, or fences left their markers.
+    """
+    reader = LogReader(target, work.target, start)
+    reader.ask(most_bytes=_LOOKED_AT_BYTES)
+    for _, header in reader.answer(with_markers=True):
+        if header.base_offset >= end:
+            break
+        if header.producer_id in flow.writers and _is_behind(handover.position.next_batch, header):
+            return max(start, min(header.base_offset, _begun(header.leader_epoch, work, ends, target)))
+    return None
 
 
 def _last_before(end: int, handover: Handover, work: PartitionWork, state: Callable[[], FlowState]) -> Run | None:

@@ -96,6 +96,50 @@ def test_copies_that_are_gone_are_noticed_where_the_flow_itself_has_written_on_b
     assert "ended at offset 1, before the position 3 recorded for it: it was truncated; 2 copies" in result.stopped
 
 
+@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "at work"])
+def test_where_the_target_has_lost_what_others_wrote_alone_nothing_is_copied_again(
+    copying: Copying, others: int, is_killed: bool
+) -> None:
+    """The marker that a takeover had left behind the last copy, or an application's records, and no copy."""
+    copying.begin(b"0")
+    for _ in range(others):
+        copying.copy().write(b"theirs")
+    fenced_as(copying, 1)
+    copying.epoch(0.5)
+    handover = copying.handovers[ORDERS]
+    assert handover.position.downstream == 2 + others
+    copying.copy().truncate(1)
+    if is_killed:
+        copying.source().write(b"1")
+        (original,) = [content for content, header in copying.source().log if header.base_offset == 1]
+        copying.copy().put(bytes(batch.encode(batch.records(original), 0, Producer(OURS.producer_id, 1), 0)))
+        copying.handovers[ORDERS] = handover
+        fenced_as(copying, 2)
+    else:
+        copying.source().write(b"1")
+        copying.epoch(1.0)
+    copying.source().write(b"2")
+    result = copying.epoch(5.0)[ORDERS]
+    assert result.stopped is None
+    assert copying.copy().values() == [b"0", b"1", b"2"]
+    assert copying.state().gaps == {}
+    known = copying.state().offset_map(ORDERS)
+    assert known is not None
+    first = known.runs.last_before_copy(2)
+    assert first is not None
+    assert (first.upstream, first.downstream, first.length >= 2) == (0, 0, True)
+
+
+def fenced_as(copying: Copying, epoch: int) -> None:
+    """Take the flow over: go on in another epoch of the producer, and leave its marker."""
+    producer = Producer(OURS.producer_id, epoch)
+    copying.copy().mark(producer)
+    copying.told(producer=producer)
+    copying.sequences.clear()
+    copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], clean=False)
+
+
 def test_so_they_are_where_that_was_in_a_transaction_which_came_to_nothing(copying: Copying) -> None:
     copying.told(slot=slot(), producer=None)
     copying.begin(b"0")
