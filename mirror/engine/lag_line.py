@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -32,6 +33,8 @@ class LagLine:
         self._clock = clock
         # When it was looked last, how far the copies had come by then, and what there was to copy.
         self._before: tuple[float, dict[TopicPartition, int], Mapping[TopicPartition, int]] | None = None
+        # Since when records wait, and no copy has come further, whenever it was looked.
+        self._still_since = -math.inf
 
     def tick(self) -> TickReport:
         """Write the line, once the first epoch of this engine has reported; none while a failover has cut the flow."""
@@ -66,12 +69,19 @@ class LagLine:
         stays = f"; {len(stopped):,} stopped, first {stopped[0]}" if stopped else ""
         since = ""
         standstill: tuple[str, ...] = ()
+        waiting: dict[TopicPartition, int] = {}
         if self._before is not None:
             then, before, lagged = self._before
             more = sum(max(0, end - before[source]) for source, end in reached.items() if source in before)
             since = f"; {more:,} copied in {at - then:.0f} s"
-            if not more and (waiting := self._waiting(lagged, reached.keys() - idle - set(stopped), reached)):
-                standstill = (self._standstill(waiting, at - then),)
+            could = reached.keys() - idle - set(stopped)
+            waiting = {} if more else self._waiting(lagged, could, reached)
+            # What is copied in a transaction is not told of before that is committed.
+            transactions = self._runtime.settings.transactions
+            if waiting and (transactions is None or at - self._still_since > transactions.seconds):
+                standstill = (self._standstill(waiting, at - self._still_since),)
+        if not waiting:
+            self._still_since = at
         self._before = at, reached, lags
         behind = sum(lag > 0 for lag in lags.values())
         log.info(

@@ -126,3 +126,30 @@ def test_a_flow_of_which_nothing_is_copied_for_a_minute_although_records_wait_is
     assert line.tick().is_ok, "it goes on"
     ends.stable[ORDERS[0]] = 1_001
     assert line.tick().is_ok == (isolation == "read_committed"), "behind an open transaction nobody reads"
+
+
+def test_of_a_transaction_that_takes_longer_than_a_minute_nothing_is_told_before_its_end() -> None:
+    log, ends = Log(), Ends()
+    runtime = FlowRuntime(
+        flow_settings(
+            "west.exactly.once.source.support = enabled",
+            "east->west.transaction.boundary = interval",
+            "east->west.transaction.boundary.interval.ms = 90000",
+            "west.producer.transaction.timeout.ms = 600000",
+        )
+    )
+    assert runtime.settings.transactions is not None
+    assert runtime.settings.transactions.seconds == 90
+    line = LagLine(runtime, cast(Any, log), cast(Any, ends), clock=iter(range(0, 6000, 60)).__next__)
+    runtime.lead(1, was_settled=True)
+    runtime.take_state(FlowState(), Mm2Traces(), TakenProducers())
+    runtime.take_partitions(tuple((each, each, "", "") for each in ORDERS))
+    runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    log.state.positions = {each: Position(1_000, 1_000, 0, True) for each in ORDERS[:2]}
+    assert line.tick().is_ok, "it begins"
+    assert line.tick().is_ok, "a transaction is under way"
+    log.state.positions[ORDERS[1]] = Position(2_000, 2_000, 0, True)
+    assert line.tick().is_ok
+    assert line.tick().is_ok, "the next one"
+    (problem,) = line.tick().problems
+    assert problem.startswith("nothing was copied in the last 120 s, and 3,000 records")
