@@ -46,7 +46,8 @@ def bench(
         str,
         typer.Option(
             help="Who is measured, comma-separated: mirror, mirror-same (with the source's offsets), mirror-name and "
-            "mirror-same-name (names unchanged, both ways), mm2, mm2-tuned, floor, no-mirror."
+            "mirror-same-name (names unchanged, both ways), mm2, mm2-tuned, floor, no-mirror.",
+            show_default=", ".join(USUAL),
         ),
     ] = ",".join(USUAL),
     rounds: Annotated[int, typer.Option(min=1, help="How often each has its turn.")] = 1,

@@ -48,7 +48,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; write no
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
-WhoSays = Annotated[str | None, typer.Option(help="Who says so; by default who runs this.", metavar="NAME")]
+WhoSays = Annotated[
+    str | None, typer.Option(help="Name to put on record; by default the user who runs this.", metavar="NAME")
+]
 
 
 ChosenGroups = Annotated[
@@ -71,7 +73,7 @@ ApplicationsFile = Annotated[
 
 RunFolder = Annotated[
     Path | None,
-    typer.Option(help="Where the run keeps its record; one that is there is gone on with.", metavar="DIR"),
+    typer.Option(help="Directory of the run; a run that is there is resumed.", metavar="DIR"),
 ]
 
 
@@ -83,7 +85,7 @@ TakeBack = Annotated[
 
 GivenUp = Annotated[
     str | None,
-    typer.Option("--give-up", help="Another run that is on record, and that nobody goes on with.", metavar="RUN"),
+    typer.Option("--give-up", help="Abandon another run that is on record and that nobody will resume.", metavar="RUN"),
 ]
 
 

@@ -120,7 +120,7 @@ def pause(
     """Copy nothing more of a flow, or of some topics, until resumed; engines that run and later ones keep to it.
 
     Returns when nothing more is appended to the copies, and says how far each partition is copied. Exit code 1 if that
-    is not confirmed in time (the wish stays on record), or some position is not final.
+    is not confirmed in time (the pause stays on record), or some position is not final.
     """
     with errors_explained(file):
         settings = load(file, applies_transforms=False)
@@ -161,7 +161,7 @@ def resume(
 ) -> None:
     """Copy a flow, or some of its topics, again after a pause, from where that left them.
 
-    Exit code 1 if the engine that leads the flow does not take it in in time; the wish stays on record.
+    Exit code 1 if the engine that leads the flow does not resume it in time; the request to resume stays on record.
     """
     with errors_explained(file):
         settings = load(file, applies_transforms=False)
@@ -193,7 +193,7 @@ def fence(
     cluster: Annotated[str, typer.Option(help="The cluster, by its alias.", metavar="A")],
     lift: Annotated[bool, typer.Option("--lift", help="Take back exactly what fencing has added.")] = False,
     record: Annotated[
-        Path | None, typer.Option(help="Where it is on record what is added; by default fence-A.json.", metavar="PATH")
+        Path | None, typer.Option(help="The file that records what is added; by default fence-A.json.", metavar="PATH")
     ] = None,
     seconds: Annotated[
         float | None,
@@ -210,10 +210,10 @@ def fence(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Keep producers from writing to a cluster: by ACLs, or, where it looks at none, hold them back by quotas.
+    """Keep producers from writing to a cluster: by ACLs or, without an authorizer, by quotas that throttle them.
 
-    What is added is put on record in a file first, from which it is lifted; what is under way is taken up. Exit code 1
-    unless nothing is written any more for some seconds: quotas alone never prove that.
+    What is added is recorded in a file first, from which --lift removes it; a fence that was interrupted is completed.
+    Exit code 1 unless nothing is written any more for some seconds: quotas alone never prove that.
     """
     with errors_explained(file):
         settings = load(file, applies_transforms=False)

@@ -76,16 +76,19 @@ def status(
         ),
     ] = False,
     interval: Annotated[
-        float, typer.Option(help="With --watch: how often is looked.", metavar="SECONDS", min=0.5, max=MOST_SECONDS)
+        float,
+        typer.Option(
+            help="With --watch: seconds from one look to the next.", metavar="SECONDS", min=0.5, max=MOST_SECONDS
+        ),
     ] = 2.0,
     as_json: AsJson = False,
     show_all: ShowAll = False,
 ) -> None:
     """Say where every flow stands: state, reasons, and the partitions that need somebody most.
 
-    Of a flow that is failed over it is looked who still writes to its old cluster. Exit code 1 if somebody does, or the
-    state of a flow cannot be known (FAILED); with --check also if one is STARTING, DEGRADED, PAUSED or STOPPED. With
-    --watch it is 0, whatever was seen.
+    For a flow that is failed over it also names who still writes to the old cluster. Exit code 1 if somebody does, or
+    if the state of a flow cannot be known (FAILED); with --check also if one is STARTING, DEGRADED, PAUSED or STOPPED.
+    With --watch it is 0, whatever was seen.
     """
     if watch and check:
         raise typer.BadParameter("--check asks once, --watch goes on: one of the two")
@@ -120,21 +123,22 @@ def record(
     interval: Annotated[
         float | None,
         typer.Option(
-            help="How far samples are apart; by default mirror.history.interval.seconds.",
+            help="Seconds between samples; by default as the properties file says, else 10.",
             metavar="SECONDS",
             min=0.5,
             max=MOST_SECONDS,
         ),
     ] = None,
     log_level: Annotated[
-        LogLevel, typer.Option(help="From which level on the log, on standard error, has lines.", case_sensitive=False)
+        LogLevel,
+        typer.Option(help="The lowest level that is logged; the log goes to standard error.", case_sensitive=False),
     ] = LogLevel.INFO,
 ) -> None:
     """Keep a history of the flows from outside, whoever copies them, until told to stop (SIGTERM or Ctrl-C).
 
-    An engine of this program keeps one by itself, by mirror.history.directory. Of Java MirrorMaker 2 the positions are
-    read that it leaves, its offset syncs, and the ends of the copies. What is older or more than
-    mirror.history.retention.hours and .bytes is removed, and that is reported.
+    An engine of this program keeps one by itself if mirror.history.directory is set. Beside Java MirrorMaker 2 it goes
+    by the positions and offset syncs that MirrorMaker writes, and by the ends of the copies. Files beyond
+    mirror.history.retention.hours or .bytes are removed, which is reported.
     """
     stop = threading.Event()
     set_up(log_level, LogFormat.TEXT, STANDARD_ERROR)
@@ -175,7 +179,7 @@ def offsets(
 ) -> None:
     """Say where each group would go on, on the target; works without the source, from the checkpoints.
 
-    Exit code 1 if the source does not tell the position of some group (which, and why, is said beside the others), no
+    Exit code 1 if the source does not tell the position of some group (which, and why, is printed too), no
     group matches the pattern that was given, or the flow has never run.
     """
     with errors_explained(file):
@@ -225,9 +229,10 @@ def gaps(
 ) -> None:
     """List what the copies lack, and where; exit code 1 while somebody still has to acknowledge a gap.
 
-    Of a flow that has never run nobody knows whether there is one: exit code 1, too.
+    Exit code 1 also for a flow that has never run: whether there is a gap is not known then.
 
-    An acknowledgement is not taken back: the flow's name is asked for unless --yes is said. Its dry run ends with 0.
+    An acknowledgement cannot be undone: the flow's name is asked for, unless --yes is given. With --dry-run the exit
+    code is 0.
     """
     with errors_explained(file):
         settings = load(file, applies_transforms=False)

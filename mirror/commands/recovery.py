@@ -115,8 +115,8 @@ def failover(
 ) -> None:
     """Move the applications of a flow from its source to its target: stopped, cut, groups moved, started, seen at work.
 
-    A run that ended anywhere is gone on with by the same command and its --run-directory. Exit code 1 unless the
-    verdict is PASS: what nobody has looked at is UNKNOWN.
+    A run that was interrupted is resumed by the same command with its --run-directory. Exit code 1 unless the verdict
+    is PASS: what nobody has looked at is UNKNOWN.
     """
     with errors_explained(file), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
@@ -185,7 +185,8 @@ def stranded(
 ) -> None:
     """Name the records that a flow's source has and its target lacks, by partition and offset; save them if asked to.
 
-    Exit code 0: there are none. 1: there are, or were and are removed or passed by, or that is not known of all topics.
+    Exit code 0: there are none. 1: there are some, or some were removed or lie in a gap, or not every topic could be
+    checked.
     """
     with errors_explained(file), sigterm_interrupts():
         settings = load(file, applies_transforms=False)

@@ -41,7 +41,8 @@ def run(
         typer.Option(help="A setting of Spark; ${env:NAME} and ${file:PATH:KEY} stand for secrets.", metavar="K=V"),
     ] = None,
     log_level: Annotated[
-        LogLevel, typer.Option(help="From which level on the log, on standard error, has lines.", case_sensitive=False)
+        LogLevel,
+        typer.Option(help="The lowest level that is logged; the log goes to standard error.", case_sensitive=False),
     ] = LogLevel.INFO,
     status_port: Annotated[
         int | None,
@@ -56,9 +57,9 @@ def run(
 ) -> None:
     """Replicate the enabled flows until told to stop (SIGTERM or Ctrl-C).
 
-    Clusters that do not answer are waited for. A file that changes is read anew, at once if SIGHUP is sent; what of it
-    needs a restart is reported. Exit code 3 if Spark cannot be started, or if no target can be reached
-    and waiting helps none (a refused login, a host's name that nobody has).
+    Clusters that do not answer are waited for. A file that changes is read again, at once on SIGHUP; changes that need
+    a restart are reported. Exit code 3 if Spark cannot be started, or if no target can be reached and waiting would
+    not help (a refused login, a host name that does not resolve).
     Exit code 4 if a part of the engine ended by a defect of its own, and the rest was stopped.
     """
     stop, asked = threading.Event(), threading.Event()

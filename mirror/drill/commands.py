@@ -48,7 +48,7 @@ RunbooksOption = Annotated[
 ]
 NameArgument = Annotated[str, typer.Argument(help="Name of the runbook, e.g. failover-drill.")]
 RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN_DIRECTORY", help="Directory of a run, e.g. runs/<utc>-<name>.")
+    Path, typer.Argument(metavar="RUN_DIRECTORY", help="Directory of a run, e.g. runs/20261128T101500Z-failover-drill.")
 ]
 ConfirmOption = Annotated[bool, typer.Option("--confirm", help="Ask before the point of no return is crossed.")]
 
@@ -165,9 +165,9 @@ def resume(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether --seen is so.")] = False,
     runbooks: RunbooksOption = None,
 ) -> None:
-    """Go on with a run where it stopped: steps that passed are passed over, the parameters stay.
+    """Go on with a run where it stopped: steps that passed are skipped, the parameters stay.
 
-    A word that a group was seen is not taken back: the run's name is asked for.
+    --seen cannot be undone, so the run's name is asked for.
     """
     from mirror.display import display_for
     from mirror.drill.progress import ShownRun
@@ -201,7 +201,7 @@ def resume(
 def report(run_directory: RunArgument) -> None:
     """Write the report of a run again, finished or not; print its path.
 
-    Exit code 1 if the run's evidence is not as the run has left it: what was changed is said on standard error.
+    Exit code 1 if the run's evidence was changed since the run; what was changed is reported on standard error.
     """
     from mirror.drill.report import write_report
 

@@ -33,13 +33,15 @@ def up(
     provider: Annotated[Provider, typer.Option(help="Where the clusters come from.")] = Provider.EMBEDDED,
     bootstrap: Annotated[
         list[str] | None,
-        typer.Option(help="An existing cluster's addresses, ALIAS=HOST:PORT[,HOST:PORT...]; once a cluster."),
+        typer.Option(
+            help="An existing cluster's addresses: ALIAS=HOST:PORT, more of them behind commas; once a cluster."
+        ),
     ] = None,
     spark_workers: Annotated[
         int, typer.Option(min=0, help="Workers of a Spark standalone cluster beside them, for `mirror run --master`.")
     ] = 0,
     for_load: Annotated[
-        bool, typer.Option("--for-load", help="Have brokers made for minutes of heavy load; others are up sooner.")
+        bool, typer.Option("--for-load", help="Tune the brokers for minutes of heavy load; they start more slowly.")
     ] = False,
     directory: Directory = Path(".lab"),
 ) -> None:

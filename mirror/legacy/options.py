@@ -87,7 +87,11 @@ def parser() -> argparse.ArgumentParser:
         ("num.streams", "N", "Streams, each a member of the group (1)."),
         ("offset.commit.interval.ms", "MS", "How often positions are committed, after a flush (60000)."),
         ("abort.on.send.failure", "BOOLEAN", "End everything if a record cannot be sent (true), or skip it (false)."),
-        ("message.handler", "REFERENCE", "python:package.module:name, which makes of a record those that are sent."),
+        (
+            "message.handler",
+            "REFERENCE",
+            "python:package.module:name; returns the records to send for each record read.",
+        ),
         ("message.handler.args", "TEXT", "Handed to the message handler."),
         (
             "consumer.rebalance.listener",

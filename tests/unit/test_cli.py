@@ -656,9 +656,9 @@ def test_a_command_that_status_names_can_be_copied(monkeypatch: pytest.MonkeyPat
 
 def test_lines_of_help_end_where_the_terminal_does() -> None:
     text = CliRunner().invoke(app, ["status", "--help"], env={"COLUMNS": "80"}).stdout
-    assert "Exit code 1 if somebody does, or the state" in " ".join(text.split())
+    assert "Exit code 1 if somebody does, or if the state" in " ".join(text.split())
     lines = [line.strip() for line in text.splitlines()]
-    assert not any(line.endswith("does, or the") for line in lines)
+    assert not any(line.endswith("does, or if") for line in lines)
     assert any("PAUSED" in line for line in lines)
 
 
