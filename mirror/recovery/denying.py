@@ -1,7 +1,8 @@
 """Denying writes to the old cluster as a part of a failover (``--fence``), and admitting them again on the way back.
 
-By ACLs alone: where a cluster looks at none, or whoever fails over may not change them, nothing is denied, and the step
-says what is in force instead. What is added is on record in the run directory before it is, and is taken back exactly.
+By ACLs alone: where a cluster has no authorizer, or whoever fails over may not change ACLs, nothing is denied, and the
+step says what is in force instead. What is added is on record in the run directory before it is, and is taken back
+exactly.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class AclDenying:
         except KafkaProblem as problem:
             return (f"nothing will be denied on {source}: {problem}; {_INSTEAD}",)
         if found.by_quotas:
-            return (f"nothing will be denied on {source}, which looks at no ACLs; {_INSTEAD}",)
+            return (f"nothing will be denied on {source}, which has no authorizer; {_INSTEAD}",)
         what = f"DENY WRITE for everybody on {counted(len(found.fenced), 'topic')} of {source}"
         left = f"; open to: {'; '.join(found.open_to)}"
         return (f"{what}, until --take-back or the failback{left}", *found.lacking, *found.warnings)
@@ -125,7 +126,7 @@ class AclDenying:
         try:
             plan = self._plan()
             if plan.by_quotas:
-                return Denied(False, f"{source} looks at no ACLs, so nothing is denied; {_INSTEAD}")
+                return Denied(False, f"{source} has no authorizer, so nothing is denied; {_INSTEAD}")
             if not plan.fenced:
                 return Denied(False, f"{source} has no topic that is denied: {named(_since(plan))}; {_INSTEAD}")
             kept_of(self.record).unlink(missing_ok=True)

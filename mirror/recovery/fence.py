@@ -89,7 +89,7 @@ class FencePlan:
 
     @property
     def by_quotas(self) -> bool:
-        """Whether the cluster looks at no ACLs, so that producers are only held back."""
+        """Whether the cluster has no authorizer, so that producers are only held back."""
         return bool(self.record.quotas)
 
     @property

@@ -97,9 +97,9 @@ def test_without_an_authorizer_or_the_right_to_it_is_said_what_is_in_force(
     denying = AclDenying(bare, bare.enabled_flows[0], tmp_path / "bare.json")
     found = denying.deny()
     assert not found.is_denied
-    assert "east looks at no ACLs, so nothing is denied; in force is only that its applications were" in found.detail
+    assert "east has no authorizer, so nothing is denied; in force is only that its applications were" in found.detail
     assert not (tmp_path / "bare.json").exists()
-    assert any("looks at no ACLs" in each for each in denying.plan())
+    assert any("has no authorizer" in each for each in denying.plan())
 
     users.add_user(east.bootstrap_servers, USER, "secret")
     path = tmp_path / "user.properties"

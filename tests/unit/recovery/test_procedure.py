@@ -1345,7 +1345,7 @@ def test_who_writes_although_it_is_denied_stops_a_planned_run_and_what_cannot_be
     assert (failed.name, "producer 5" in failed.result.detail) == ("deny writes", True)
     assert (world.at_work, denying.is_denied) == ({EAST}, False)
 
-    denying = StandInDenying(Denied(False, "east looks at no ACLs, so nothing is denied"))
+    denying = StandInDenying(Denied(False, "east has no authorizer, so nothing is denied"))
     steps = steps_of(Mode.CUT_OFF, move_of(world, tmp_path, mode="cut-off"), None, denying)
     results = carry_out(steps, Journal(tmp_path / "b.jsonl"), goes_back=False)
     (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
