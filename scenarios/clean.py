@@ -5,7 +5,7 @@ from mirror.scenario.declaration import Group, Load, Scenario, Site, Topic
 
 SCENARIO = Scenario(
     name="clean",
-    shows="Nothing happens, and nothing may be found: a judge that cries wolf would cry here.",
+    shows="Nothing happens, and nothing may be found: no false alarm.",
     sites=(Site("east"), Site("west")),
     flows=(Flow("east", "west"),),
     topics=(Topic("orders", ("east",)),),
