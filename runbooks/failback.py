@@ -1,4 +1,4 @@
-"""Failback: lead the applications of a flow that was failed over home, and lose nothing."""
+"""Failback: move the applications of a flow that was failed over back to the old cluster, and lose nothing."""
 
 from mirror.drill.flow_parameters import FAILBACK, MOVE_CONDITIONS
 from mirror.drill.gates import JournalIntact

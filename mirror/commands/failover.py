@@ -349,7 +349,7 @@ class _Session:
         left = "".join(f" Not taken back: {each.name[6:]}." for each in back if each.result.verdict is Verdict.FAIL)
         if failed.result.detail == BEYOND_RETURN and self.planned.procedure == FAILOVER:
             home = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
-            return "Nothing is taken back. To lead it back:", shlex.join(["mirror", FAILBACK, str(self.file), *home])
+            return "Nothing is taken back. To fail back:", shlex.join(["mirror", FAILBACK, str(self.file), *home])
         return f"It stands at {failed.name}.{left} {self._ways}", again
 
 

@@ -461,7 +461,7 @@ def _moves(flow: Flow, entries: Iterable[FailoverEntry], *, is_cut: bool) -> tup
     done = f"failed over: the applications are on {flow.target}"
     copies = "" if is_cut else ", and yet it is not cut, so that it is copied on"
     described = {
-        Phase.DONE: f"{done}{copies}; mirror failback leads back",
+        Phase.DONE: f"{done}{copies}; mirror failback moves them back",
         Phase.UNDER_WAY: "a failover is under way",
         Phase.RETURNING: f"a failback is under way, from {flow.target} back to {flow.source}",
     }

@@ -472,5 +472,5 @@ def only_there(source: TopicPartition, copy: TopicPartition, flow: Flow, offset:
     return (
         f"{copy} on {flow.target} has records from offset {offset} to {end - 1}, where {source} on {flow.source} has "
         f"none: waits until {flow.target}->{flow.source} has passed them. If that flow is cut, they are on "
-        f"{flow.target} alone: mirror stranded lists them, and mirror failback --make-anew leads back"
+        f"{flow.target} alone: mirror stranded lists them, and mirror failback --make-anew moves the applications back"
     )

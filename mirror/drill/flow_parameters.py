@@ -37,7 +37,7 @@ FAILBACK = (
         "save what others have written into copies on the standby, which no flow copies back, and go on",
     ),
 )
-"""Of the one that leads back."""
+"""Of the failback."""
 MOVE_CONDITIONS = (*FLOW_CONDITIONS, GroupPattern("groups"), ApplicationsOfFile("applications", _FLOW))
 _STARTS = ("start_group", "start_producers")
 # On the old cluster a part that fails is started again.

@@ -204,7 +204,7 @@ def _sentences(evidence: Evidence, judgement: Judgement) -> tuple[str, ...]:
 
 
 def _return_sentences(evidence: Evidence) -> list[str]:
-    """Say whether the point of no return of a step that somebody has agreed to was crossed, and what leads back.
+    """Say whether the point of no return of a step that somebody has agreed to was crossed, and how to go back.
 
     What the run itself has on record is that somebody has agreed; a procedure has its own journal, and an exercise
     brings its fault about behind that.

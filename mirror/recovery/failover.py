@@ -241,8 +241,8 @@ def _looked_ahead(
         refusal = older
     elif FINISH in progress.proven and move.entry.run not in {each.run for each in copied.failovers}:
         refusal = (
-            f"this failover is finished, and off the record of {move.flow.target}: it was led back since. Nothing is "
-            "done; another failover takes a run directory of its own"
+            f"this failover is finished, and off the record of {move.flow.target}: it was failed back since. Nothing "
+            "is done; another failover takes a run directory of its own"
         )
     elif not copied.positions:
         refusal = f"{move.flow} has copied nothing that is on record on {move.flow.target}: nobody can go on there"
@@ -411,7 +411,7 @@ def _unseen_since(copied: Copied) -> str:
 
 
 def notes_of(move: Move, back: FlowEnds | None, copied: Copied) -> tuple[str, ...]:
-    """Return what the names of the copies mean for applications, and whether anything leads back."""
+    """Return what the names of the copies mean for applications, and whether a flow copies back."""
     flow = move.flow
     way_home = (
         f"the file enables no flow {flow.target}->{flow.source}: what is written on {flow.target} is not copied back, "

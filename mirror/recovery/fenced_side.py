@@ -154,7 +154,7 @@ class FencedSide:
             return (f"whether somebody writes to {source}, which was failed over, is not known: {self.problem}",)
         if self.moved_on is not None:
             back, when = Flow(self.flow.target, source), iso_time(self.moved_on.at_ms)
-            first = f"lead that back first (mirror failback FILE --flow '{back}'), then this"
+            first = f"fail that back first (mirror failback FILE --flow '{back}'), then this"
             return (f"the applications are on {source} again since {back} was failed over ({when}): {first}",)
         messages: list[str] = []
         if self.unknown:

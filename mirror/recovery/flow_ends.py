@@ -55,7 +55,7 @@ class Copied:
     placed
         where the flow has put groups on its target, by group and partition.
     deselected
-        the topics on record that the file no longer selects: of them nothing is counted, compared or led back.
+        the topics on record that the file no longer selects: of them nothing is counted, compared or copied back.
     closed
         the copies that take no records, since an engine has closed them and ended, and what opens them, for people.
     """

@@ -556,7 +556,7 @@ def failover_entry_message(entry: FailoverEntry, flow: Flow) -> str:
             f"the version that wrote it, or, if nobody carries it out any more, give it up by --give-up {entry.run}"
         )
     if entry.phase is Phase.DONE:
-        return f"{flow} is failed over already ({entry.mode}, {when}, {entry.where}): mirror failback leads back"
+        return f"{flow} is failed over already ({entry.mode}, {when}, {entry.where}): mirror failback is the way back"
     what = "a failback" if entry.phase is Phase.RETURNING else f"a failover ({entry.mode})"
     begun = ", and has begun to start the applications where they go" if entry.is_beyond_return else ""
     return (

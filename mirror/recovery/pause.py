@@ -83,7 +83,7 @@ class PausePlan:
         return (
             f"this ends the cut of {self.ends_cut}: {self.flow} copies on what is written on {source} to where "
             f"applications are on {target}, and a failback cannot tell any more all that was written there since. "
-            "mirror failback leads back; --topics '.*' ends pauses by hand alone"
+            "mirror failback is the way back; --topics '.*' ends pauses by hand alone"
         )
 
     def as_json(self) -> dict[str, Any]:

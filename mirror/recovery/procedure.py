@@ -79,7 +79,7 @@ class Request:
     makes_anew
         whether a failback may delete topics of the source that hold other records than the target at the same offsets.
     leaves_behind
-        whether what others have written into copies may stay on the target when a failback leads back.
+        whether what others have written into copies may stay on the target at a failback.
     words
         of which groups of a migration somebody has said that they are at work on the new cluster.
     """

@@ -1,4 +1,4 @@
-"""What stays on a standby when applications are led home: groups at work in topics of the standby's own alone.
+"""What stays on a standby at a failback: groups at work in topics of the standby's own alone.
 
 A topic is the standby's own if it is no copy, and the old cluster has, and had, none of its name. Whoever was moved
 there has been put into copies or topics of the old names; who has never been in any of them was there before, or has

@@ -196,7 +196,7 @@ class Progress:
 
 
 #: Why a run as a whole is not taken back.
-BEYOND_RETURN = "the run has passed the point of no return: only a failback leads back"
+BEYOND_RETURN = "the run has passed the point of no return: only a failback moves the applications back"
 #: The fact, in a journal, of a step that could not be taken back, and why.
 NOT_TAKEN_BACK = "not_taken_back"
 #: The fact of a step that is not this run's any more to take back: by what is on record it stands otherwise.

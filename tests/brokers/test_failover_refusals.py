@@ -151,7 +151,7 @@ def test_while_a_failover_is_under_way_a_second_one_is_refused_and_the_first_is_
     again = site.failover(other)
     assert (again.returncode, again.stdout, other.exists()) == (2, "", False)
     assert f"{site.flow} is failed over already (unplanned" in said(again)
-    assert "mirror failback leads back" in said(again)
+    assert "mirror failback is the way back" in said(again)
 
 
 @pytest.mark.long

@@ -46,7 +46,7 @@ class FlowInUse:
     makes_anew
         whether a failback may delete topics of the old cluster, and have them made anew.
     leaves_behind
-        whether what others have written into copies may stay on the standby when a failback leads back.
+        whether what others have written into copies may stay on the standby at a failback.
     """
 
     run: RunDirectory

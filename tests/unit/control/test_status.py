@@ -372,7 +372,7 @@ def moved(settings: MirrorSettings, closed: list[FlowObserver], monkeypatch: pyt
 def test_a_flow_that_is_failed_over_says_so_and_when_and_where_its_run_is(moved: Moved) -> None:
     found = moved.look(DONE)
     assert found.state == "PAUSED"
-    assert found.reasons == (f"failed over: the applications are on west; mirror failback leads back ({WHERE})",)
+    assert found.reasons == (f"failed over: the applications are on west; mirror failback moves them back ({WHERE})",)
     assert found.as_json()["failovers"] == [
         {
             "run": "run",

@@ -108,7 +108,7 @@ def test_where_the_standby_was_lost_as_well_nobody_is_to_fence_the_applications_
     if found is not None:
         told = with_fenced_side(STATUS, FencedSide(FLOW, DONE, 5_000, moved_on=found))
         assert (told.state, told.reasons) == ("PAUSED", ())
-        assert "lead that back first (mirror failback FILE --flow 'west->east'), then this" in told.notes[0]
+        assert "fail that back first (mirror failback FILE --flow 'west->east'), then this" in told.notes[0]
 
 
 def test_a_cluster_that_is_gone_or_silent_is_no_reason() -> None:

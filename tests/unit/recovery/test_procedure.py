@@ -857,7 +857,7 @@ def test_a_copy_that_no_engine_makes_is_waited_for_only_as_long_as_an_engine_may
 @pytest.mark.parametrize(
     ("phase", "said"),
     [
-        (Phase.DONE, "east->west is failed over already .*: mirror failback leads back"),
+        (Phase.DONE, "east->west is failed over already .*: mirror failback is the way back"),
         (Phase.RETURNING, "a failback of east->west is under way"),
         (Phase.UNDER_WAY, r"a failover \(planned\) of east->west is under way"),
     ],
