@@ -303,7 +303,7 @@ def _transactions(
     required, boundary, interval_ms = (source.read(definition) for definition in EXACTLY_ONCE.values())
     if required.lower() == "required":
         if not exactly_once:
-            message = "it is not to be had unless the target's exactly.once.source.support = enabled; set that"
+            message = "it is not available unless the target's exactly.once.source.support = enabled; set that"
             raise source.error("exactly.once.support", message)
         if clients.source_consumer.get("isolation.level") != "read_committed":
             message = "the source must then be read with consumer.isolation.level = read_committed; set that (EOS-03)"

@@ -210,7 +210,7 @@ def _transform(keys: _Keys, prefix: str) -> InsertHeader | DropHeaders | Filter 
             keys.compiled(f"{prefix}regex", lambda: compile_java(regex))
             return keys.compiled(f"{prefix}replacement", lambda: RegexRouter(regex, replacement))
         case str(name) if (reason := _REFUSED.get(name.partition("$")[0])) is not None:
-            raise keys.error(key, f"{kind} cannot be had here: {reason}; remove it{_A_FUNCTION}")
+            raise keys.error(key, f"{kind} is not supported here: {reason}; remove it{_A_FUNCTION}")
     offered = ", ".join(f"{_TRANSFORMS}{name}" for name in ("DropHeaders", "Filter", "InsertHeader", "RegexRouter"))
     raise keys.error(key, f"there is no transform {kind!r} here; there are {offered}{_A_FUNCTION}")
 

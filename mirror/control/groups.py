@@ -391,7 +391,7 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
     committed = positions.get(partition)
     present = committed.position if committed else None
     if partition in target.starts.problems:
-        # Below it a reader that is told to begin at the end would pass all that is there.
+        # Below it a reader that is told to begin at the end would skip all that is there.
         why = f"the start of the log is not known: {target.starts.problems[partition]}"
         return decision(GroupAction.SKIP_UNKNOWN, why, committed)
     end = target.ends.get(partition)

@@ -48,7 +48,7 @@ def judge(evidence: Evidence) -> Judgement:
     found.extend(_objectives(evidence))
     if evidence.journal.problem is None and not evidence.is_over:
         found.append((Verdict.UNKNOWN, "the run has not come to its end"))
-    found.extend((Verdict.UNKNOWN, f"evidence not as agreed: {problem}") for problem in evidence.problems)
+    found.extend((Verdict.UNKNOWN, f"malformed evidence: {problem}") for problem in evidence.problems)
     if not evidence.steps:
         found.append((Verdict.UNKNOWN, "the run has no steps"))
     tampered = _tampered(evidence)

@@ -512,7 +512,7 @@ class FlowProducers:
         if (other := next((each for each in former if each != taken.producer_id), None)) is not None:
             self.note = (
                 f"what was sent with the former producer id {other} would be noticed, not refused: the "
-                f"transactional id {self.data_id} had expired, or was not to be had before"
+                f"transactional id {self.data_id} had expired, or could not be obtained before"
             )
         return DataProducer(taken.producer_id, taken.epoch, self.data_id)
 

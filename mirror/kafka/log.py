@@ -209,8 +209,8 @@ class LogReader:
         """Return what is wrong when nothing comes although ``end`` is not reached."""
         # Who is over a quota gets answers without records.
         throttled = (
-            f"; the broker asks for {duration_words(math.ceil(self._throttle_ms / 1000))} of silence: a quota of that "
-            "cluster, for requests or for bytes read, holds this client back"
+            f"; the broker throttles this client for {duration_words(math.ceil(self._throttle_ms / 1000))}: "
+            "a quota of that cluster, for requests or for bytes read, is exceeded"
         )
         return ConnectionFailed(
             f"{self._channel.alias}: {self._partition} ends at {end}, but nothing from {self.position} on came "

@@ -295,7 +295,7 @@ def _assignors(given: str | None) -> tuple[str, tuple[str, ...]]:
     for each in asked:
         if each not in (*known, cooperative):
             usable = ", ".join((*known, cooperative))
-            raise BadSetting(STRATEGY, f"{each} cannot be had here; of {_ASSIGNORS} there are {usable}")
+            raise BadSetting(STRATEGY, f"{each} is not supported here; of {_ASSIGNORS} there are {usable}")
     if asked == [cooperative]:
         return "cooperative-sticky", ()
     left_out = (f"{STRATEGY}: {cooperative} has no effect beside others here",) if cooperative in asked else ()

@@ -191,7 +191,7 @@ class Pauses:
     def descriptions(self) -> tuple[str, ...]:
         """Return :attr:`shown` in words for people."""
         if self.obscure is not None:
-            return (f"nothing is copied, since a wish to pause or resume is not understood: {self.obscure}",)
+            return (f"nothing is copied, since a record of a pause or resume is not understood: {self.obscure}",)
         return tuple(map(str, self.shown))
 
 

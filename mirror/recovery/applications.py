@@ -414,7 +414,7 @@ class Commands:
                 return dict.fromkeys(wanted, NotDone(failure, output))
             size = out.seek(0, os.SEEK_END)
             if size > _ANSWER_BYTES:
-                message = f"what the probe prints is not as agreed: {size:,} bytes, more than {_ANSWER_BYTES:,} bytes"
+                message = f"what the probe prints is malformed: {size:,} bytes, more than {_ANSWER_BYTES:,} bytes"
                 return dict.fromkeys(wanted, NotDone(message, _end_of(out)))
             out.seek(0)
             printed = out.read().decode(errors="replace").strip()
@@ -493,7 +493,7 @@ def _answers_of_probe(output: str, end: str, wanted: Sequence[str], since_ms: in
     """Return what a probe that has ended well with ``output`` tells of what is wanted; ``end`` is it for people."""
     if not output.startswith("{"):
         if any(line.lstrip().startswith("{") for line in output.splitlines()):
-            why = "what the probe prints is not as agreed: something stands before the JSON object"
+            why = "what the probe prints is malformed: something stands before the JSON object"
             return dict.fromkeys(wanted, NotDone(why, end))
         return dict.fromkeys(wanted, Done("the probe ended with 0 and printed no moments", now_ms, is_word=True))
     try:
@@ -501,7 +501,7 @@ def _answers_of_probe(output: str, end: str, wanted: Sequence[str], since_ms: in
         of_groups = content.get("groups") or {}
         found = {name: content.get("first_write_at_ms") if not name else of_groups.get(name) for name in wanted}
     except (AttributeError, ValueError, RecursionError) as error:
-        return dict.fromkeys(wanted, NotDone(f"what the probe prints is not as agreed: {error}", end))
+        return dict.fromkeys(wanted, NotDone(f"what the probe prints is malformed: {error}", end))
     return {name: _moment(name, at, end, since_ms, now_ms) for name, at in found.items()}
 
 
@@ -514,7 +514,7 @@ def _moment(name: str, at: object, end: str, since_ms: int, now_ms: int) -> Done
         )
         return NotDone(f"the probe does not say that it has come about: {what}", end)
     if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at <= _LAST_MS:
-        return NotDone(f"what the probe prints is not as agreed: {at!r:.100} is no moment in ms since 1970", end)
+        return NotDone(f"what the probe prints is malformed: {at!r:.100} is no moment in ms since 1970", end)
     if at < since_ms - _CLOCKS_MS:
         why = f"the moment {at} that the probe prints is {(since_ms - at) / 1000:,.0f} s before MIRROR_SINCE_MS"
         return NotDone(f"{why}: is it that of the old cluster, or a clock that is behind?", end)

@@ -102,7 +102,7 @@ class Loss:
                 f"; removed from it before it was copied, so on neither: {named([str(one) for one in self.removed])}"
             )
         if self.gaps:
-            what += f"; passed by before, and not acknowledged (mirror gaps FILE): {named(self.gaps)}"
+            what += f"; in gaps that nobody has acknowledged (mirror gaps FILE): {named(self.gaps)}"
         return f"{what}, as the source tells" if self.bound is None else f"{self.bound}; of what is on record, {what}"
 
     def rows(self) -> list[dict[str, Json]]:

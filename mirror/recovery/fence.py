@@ -53,7 +53,7 @@ _BY_ACLS = (
 _BY_QUOTAS = (
     "the first request of each connection: the broker takes it, and holds its client back only then",
     "clients with a limit of their own that is set after this",
-    "producers that ignore the time for which they are told to be silent, if they connect anew",
+    "producers that ignore the throttle time they are told, and connect anew",
 )
 
 

@@ -486,14 +486,14 @@ class Move:
         def act(known: Known) -> Result:
             unsure = known[GROUPS].get("unsure")
             if not isinstance(unsure, list | tuple) or not unsure:
-                return Result(Verdict.PASS, "of every group on record it is known that it passes nothing")
+                return Result(Verdict.PASS, "no group on record would skip a record, as far as is known")
             names = named([str(each) for each in unsure])
-            advice = "without a position a group begins where auto.offset.reset says, and latest passes all there is"
+            advice = "without a position a group begins where auto.offset.reset says, and latest skips all there is"
             return Result(
                 Verdict.UNKNOWN, f"{names}. {advice}; to have it read again, set it back before it is started"
             )
 
-        return Step(POSITIONS, "name the groups that may pass what they have not read", act)
+        return Step(POSITIONS, "name the groups that may skip records they have not read", act)
 
     def refusal(self, plan: MovePlan) -> str | None:
         """Return why the groups are not moved as planned; None: they can be."""

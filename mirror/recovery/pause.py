@@ -457,7 +457,7 @@ class _Waiting:
     def _superseded(self, state: FlowState) -> str:
         pauses = state.wishes
         newest = pauses.cut if self._wish.is_cut else next(reversed(pauses.wishes), None)
-        return f"somebody has wished otherwise since: {newest}" if newest else "somebody has taken it back"
+        return f"somebody has paused or resumed since: {newest}" if newest else "somebody has taken it back"
 
     def _report(self, state: FlowState) -> tuple[PauseReport | None, str | None]:
         """Return what is said of the paused topics by who knows of this wish, and which engine leads the flow."""
@@ -489,8 +489,8 @@ class _Waiting:
         if not self._is_read:
             topic = state_topic(self._flow.flow.source)
             return (
-                f"the wish lies behind a transaction in {topic} on {self._flow.flow.target} that has not ended: what "
-                "an engine has answered is not known; mirror status shows what keeps it from ending that"
+                f"the record of it lies behind a transaction in {topic} on {self._flow.flow.target} that has not "
+                "ended: what an engine has answered is not known; mirror status shows what keeps it from ending that"
             )
         leader = self._leader(state)
         if leader is not None:

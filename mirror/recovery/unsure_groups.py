@@ -83,7 +83,7 @@ def out_of_range(plan: MovePlan) -> list[str]:
         f"group {each.group} stays at {at.position} of {partition}, "
         + (
             f"and {target} has removed what lies before {start}: it goes on where auto.offset.reset says, and latest "
-            "passes all there is"
+            "skips all there is"
             if (start := plan.idle_starts.get(partition)) is not None
             else f"and {target} does not tell where that log begins"
         )

@@ -421,7 +421,9 @@ def test_a_read_that_a_quota_starves_says_so(
     channel = Channel("east", {"bootstrap.servers": servers})
     set_quota(servers, "request_percentage", 0.01)
     try:
-        with pytest.raises(ConnectionFailed, match=r"the broker asks for \d[\w ]* of silence: a quota of that cluster"):
+        with pytest.raises(
+            ConnectionFailed, match=r"the broker throttles this client for \d[\w ]*: a quota of that cluster"
+        ):
             wait_until(
                 lambda: list(read_batches(channel, source, 0, 10)), "a quota", timeout_seconds=15, until=lambda _: False
             )

@@ -184,7 +184,7 @@ def further_on_the_target(facts: Facts) -> Iterator[Difference]:
             continue
         yield Difference(
             Impact.LOSES,
-            "a group is further on the target than it has read",
+            "a group's position on the target is ahead of what it has read",
             f"{each.group}, {each.partition}",
             str(each.wanted.position),
             str(present.position),

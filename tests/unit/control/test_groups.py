@@ -493,7 +493,7 @@ def test_where_the_end_of_the_log_is_not_told_nothing_is_written_and_the_reason_
 
 @pytest.mark.parametrize("present", [None, 20, 42])
 def test_where_the_start_of_the_log_is_not_told_nothing_is_written_nor_taken_for_right(present: int | None) -> None:
-    """The log may begin behind it: a reader told to begin at the end would pass all that is there."""
+    """The log may begin behind it: a reader told to begin at the end would skip all that is there."""
     decision = plan_one(present=present, unread_start="LEADER_NOT_AVAILABLE")
     assert (decision.action, decision.is_problem) == (GroupAction.SKIP_UNKNOWN, True)
     assert "LEADER_NOT_AVAILABLE" in decision.reason

@@ -36,6 +36,6 @@ def test_silence_that_a_broker_asks_a_reader_for_is_told_as_people_say_it() -> N
     reader = LogReader(cast(Channel, SimpleNamespace(alias="east")), TopicPartition("orders", 0), 5)
     assert "silence" not in str(reader.standstill(9))
     reader._throttle_ms = 11_949_833
-    assert "the broker asks for 3 h 19 min of silence: a quota of that cluster" in str(reader.standstill(9))
+    assert "the broker throttles this client for 3 h 19 min: a quota of that cluster" in str(reader.standstill(9))
     reader._throttle_ms = 300
-    assert "asks for 1 s of silence" in str(reader.standstill(9))
+    assert "throttles this client for 1 s" in str(reader.standstill(9))

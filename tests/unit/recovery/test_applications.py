@@ -230,7 +230,7 @@ def test_what_a_probe_says_beside_its_answer_is_not_the_answer(tmp_path: Path) -
         ('print("{" + chr(34) + "a" + chr(34) + ":" + "[" * 100_000)', "recursion"),
         ('import json; print(json.dumps({"first_write_at_ms": "12:30"}))', "'12:30' is no moment in ms"),
         ('import json; print(json.dumps({"first_write_at_ms": -1}))', "-1 is no moment in ms"),
-        ('print("{")', "what the probe prints is not as agreed"),
+        ('print("{")', "what the probe prints is malformed"),
     ],
 )
 def test_a_probe_whose_answer_is_not_as_agreed_is_told_so(tmp_path: Path, code: str, why: str) -> None:

@@ -309,7 +309,7 @@ def test_nothing_is_copied_again_while_a_wish_is_not_understood(engine: str | No
     waiting._log = cast(FlowLog, SimpleNamespace(poll=lambda: state, position=2))
     found = waiting.look_for_end()
     assert found.verdict is Verdict.FAIL
-    assert "a wish to pause or resume is not understood" in str(found.problem)
+    assert "a record of a pause or resume is not understood" in str(found.problem)
 
 
 def test_what_is_no_regular_expression_is_never_put_on_record() -> None:

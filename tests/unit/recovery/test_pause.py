@@ -220,7 +220,10 @@ def test_a_wish_behind_an_open_transaction_is_not_taken_for_superseded(
     found = look(tmp_path, claim_record(ENGINE.released(is_settled=True)), hidden=2, wish=mine)
     assert not found.is_superseded
     assert found.problem is not None
-    assert "the wish lies behind a transaction in mm2-state.east.internal on west that has not ended" in found.problem
+    assert (
+        "the record of it lies behind a transaction in mm2-state.east.internal on west that has not ended"
+        in found.problem
+    )
 
 
 CUT = PauseWish("cut", None, True, "mirror failover", 5, is_cut=True)

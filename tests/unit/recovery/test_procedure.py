@@ -1253,7 +1253,7 @@ def test_groups_without_a_checkpoint_are_no_pass(tmp_path: Path, found: MovePlan
     assert (unsure.verdict, said in unsure.detail) == (Verdict.UNKNOWN, True)
     plan = look_ahead(Mode.UNPLANNED, move, None)
     (told,) = [each for each in (*plan.notes, *(step.doing for step in plan.steps)) if said in each]
-    assert told.startswith("name the groups that may pass what they have not read; as things stand: "), "said once"
+    assert told.startswith("name the groups that may skip records they have not read; as things stand: "), "said once"
 
 
 def test_a_group_that_is_further_on_the_target_than_it_was_on_the_source_is_no_pass(tmp_path: Path) -> None:
