@@ -8,7 +8,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, tho
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialAlteration,
-    UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
 
@@ -30,17 +29,6 @@ def add_user(
     """
     credential = ScramCredentialInfo(mechanism, 4096)
     _alter(bootstrap_servers, UserScramCredentialUpsertion(name, credential, password.encode()))
-
-
-def remove_user(bootstrap_servers: str, name: str) -> None:
-    """Remove a user.
-
-    Raises
-    ------
-    BrokerError
-        if the cluster does not do it, for instance because there is no such user.
-    """
-    _alter(bootstrap_servers, UserScramCredentialDeletion(name, ScramMechanism.SCRAM_SHA_256))
 
 
 def client_properties(secured_servers: str, name: str, password: str) -> dict[str, str]:
