@@ -46,7 +46,7 @@ from mirror.recovery.verify_steps import verify_so_far_step, verify_step
 from mirror.waiting import WaitTimeout, wait_until
 
 PRODUCERS = "producers"
-BEGIN, COPIED, READS, REMAINS = "begin", "copied", "reads", "what remains"
+COPIED, READS, REMAINS = "copied", "reads", "what remains"
 _GROUPS_FILE = "groups.json"
 _JOURNAL, _SEAL = "journal.jsonl", "seal.json"
 
