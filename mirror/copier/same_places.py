@@ -258,8 +258,8 @@ def _copied_back_until(work: PartitionWork, ends: Ends) -> int:
 def _not_followed(flow: FlowWork, work: PartitionWork) -> NotYet:
     source, target = flow.flow.source, flow.flow.target
     return NotYet(
-        f"{work.target} on {target} is not empty, and nothing says that {source} has the same at its offsets: it is "
-        f"gone on with once {target}->{source} has copied it"
+        f"{work.target} on {target} is not empty, and nothing says that {source} has the same at its offsets: it "
+        f"waits until {target}->{source} has copied it"
     )
 
 

@@ -182,7 +182,7 @@ def resume(
             console.print(_resumption_table(plan_resumption(directory, loaded, recheck=recheck or (), seen=seen or ())))
             return
         if seen:
-            word = f"The groups behind {', '.join(seen)} are moved by your word that it is at work."
+            word = f"The groups behind {', '.join(seen)} are moved because you say that it is at work."
             consent_typed(directory.path, word, directory.name, yes=yes)
         with sigterm_interrupts(), display_for(console) as display:
             result = resume_run(

@@ -234,8 +234,8 @@ def _run_message(run: RunDirectory, runbook: Runbook, *, is_practice: bool) -> s
             f"for {minutes}, or by: {_ending(run)}"
         )
     return (
-        f"{where} It is about clusters of your own: nothing of it works on between cells, and what a cell has done "
-        f"there stays when it ends. It ends when {last} has passed, when no cell is run for {minutes}, or by: "
+        f"{where} It works on clusters of your own: nothing of it goes on running between cells, and what a cell has "
+        f"done there stays when it ends. It ends when {last} has passed, when no cell is run for {minutes}, or by: "
         f"{_ending(run)}. If applications have begun to move by then, the same notebook with the same parameters goes "
         f"on with it, as does mirror runbook resume {run.path}"
     )

@@ -64,9 +64,9 @@ def judge(evidence: Evidence) -> Judgement:
 
 def _tampered(evidence: Evidence) -> tuple[str, ...]:
     """Return what is not as the run has left it: its journal, those of the procedure's runs, and what is sealed."""
-    broken = [f"the journal does not hold: {evidence.journal.problem}"] if evidence.journal.problem else []
+    broken = [f"the journal is not intact: {evidence.journal.problem}"] if evidence.journal.problem else []
     broken += [
-        f"the journal of the procedure in {each.path.parent.name} does not hold: {each.problem}"
+        f"the journal of the procedure in {each.path.parent.name} is not intact: {each.problem}"
         for each in evidence.procedures
         if each.problem is not None
     ]

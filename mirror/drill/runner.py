@@ -296,7 +296,7 @@ class _Running:
     def _skip(self, item: PlannedStep) -> StepResult:
         step = item.step
         outcome = self._run.read_outcome(step.name)
-        assert outcome is not None, "only a step that passed is passed over"
+        assert outcome is not None, "only a step that passed is skipped"
         self._run.journal.append(Event.STEP_SKIPPED, step=step.name, facts={"reason": item.reason})
         return StepResult(step, Decision.SKIP, outcome, None)
 
@@ -304,7 +304,7 @@ class _Running:
         for gate in step.gates:
             seen = self._gate(step, gate)
             if seen.verdict is not Verdict.PASS:
-                return self._not_run(step, f"gate shut: {gate.title}: {seen.observed}")
+                return self._not_run(step, f"gate not met: {gate.title}: {seen.observed}")
         if step.point_of_no_return:
             self._observer.point_of_no_return(step)
             if self._confirm is not None and not self._confirm(step):

@@ -96,7 +96,7 @@ def restore(stage: DrillStage) -> tuple[str, ...]:
     serving = {alias for alias, cluster in stage.lab.clusters.items() if cluster.is_alive()}
     wrong = difference(wanted, serving)
     if wrong:
-        raise Drifted(f"{stage.run.name} cannot be gone on with: {'; '.join(wrong)}: stop it, and resume again")
+        raise Drifted(f"{stage.run.name} cannot be resumed: {'; '.join(wrong)}: stop it, and resume again")
     started = sorted(wanted.clusters - serving)
     for alias in started:
         stage.start_cluster(alias)

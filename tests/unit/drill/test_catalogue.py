@@ -216,7 +216,7 @@ def edited(run: RunDirectory) -> None:
 
 @pytest.mark.parametrize(
     ("touch", "said"),
-    [(cut, "the journal does not hold: journal.jsonl has lost its end"), (edited, "altered: outcomes/failback.json")],
+    [(cut, "the journal is not intact: journal.jsonl has lost its end"), (edited, "altered: outcomes/failback.json")],
 )
 def test_a_report_of_evidence_that_was_touched_says_so_first_and_on_standard_error(
     tmp_path: Path, touch: Callable[[RunDirectory], None], said: str

@@ -136,9 +136,9 @@ class ShutGate:
 @pytest.mark.parametrize(
     ("says", "said"),
     [
-        (GateResult(Verdict.FAIL, "it does not"), "gate shut: east answers: it does not"),
-        (GateResult(Verdict.UNKNOWN, "nobody looked"), "gate shut: east answers: nobody looked"),
-        (TimeoutError("no answer"), "gate shut: east answers: could not be measured: TimeoutError: no answer"),
+        (GateResult(Verdict.FAIL, "it does not"), "gate not met: east answers: it does not"),
+        (GateResult(Verdict.UNKNOWN, "nobody looked"), "gate not met: east answers: nobody looked"),
+        (TimeoutError("no answer"), "gate not met: east answers: could not be measured: TimeoutError: no answer"),
     ],
     ids=["failed", "unknown", "breaks"],
 )

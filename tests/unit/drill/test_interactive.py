@@ -65,7 +65,7 @@ def test_a_run_about_clusters_of_ones_own_says_what_becomes_of_it(runs: Path, tm
     )
     given: dict[str, ParameterValue] = {"properties_file": str(file), "flow": "east->west", "practice": False}
     taken = take_up("readiness_review", runbook="readiness-review", given=given, runs=runs)
-    assert "nothing of it works on between cells" in taken.run_message
+    assert "nothing of it goes on running between cells" in taken.run_message
     assert f"mirror runbook resume {taken.run.path}" in taken.run_message
 
 

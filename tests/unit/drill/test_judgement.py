@@ -188,7 +188,7 @@ def test_a_touched_journal_of_the_procedure_is_never_pass(run: RunDirectory) -> 
     journal.write_text(journal.read_text().replace('"detect"', '"cut"'))
     judgement = judge(read_evidence(run))
     assert judgement.verdict is Verdict.UNKNOWN
-    assert "the journal of the procedure in failover does not hold: journal.jsonl line 1" in judgement.reasons[0]
+    assert "the journal of the procedure in failover is not intact: journal.jsonl line 1" in judgement.reasons[0]
 
 
 def test_what_the_procedure_did_first_stands_first(run: RunDirectory) -> None:

@@ -165,7 +165,7 @@ EXCHANGES: dict[str, tuple[Callable[[RunDirectory, RunDirectory], object], str]]
         lambda run, _: swapped(part(run, "one"), part(run, "two")),
         "evidence altered: ledger/sends/one-0.parquet",
     ),
-    "the journal of another run": (with_journal_of, "the journal does not hold"),
+    "the journal of another run": (with_journal_of, "the journal is not intact"),
     "the journal of another run, with its seal": (with_seal_of, "evidence altered: run.json"),
     "no journal": (lambda run, _: run.journal.path.unlink(), "journal.jsonl"),
     "no seal": (lambda run, _: run.seal.unlink(), "the run has not come to its end"),
