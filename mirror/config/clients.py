@@ -1,4 +1,4 @@
-"""Which properties each Kafka client of a flow gets: the resolution order of section 1.7, in which later wins."""
+"""Which properties each Kafka client of a flow gets: the resolution order (CFG-080 to CFG-089), in which later wins."""
 
 from __future__ import annotations
 

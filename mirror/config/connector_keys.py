@@ -1,4 +1,4 @@
-"""The keys of MirrorMaker's three connectors, with their defaults (CFG rows)."""
+"""The keys of MirrorMaker's three connectors, with their defaults (CFG-001 to CFG-061)."""
 
 from __future__ import annotations
 
@@ -234,6 +234,6 @@ CONNECTORS: Final = {
     Connector.CHECKPOINT: _BASE | SECURITY | _SOURCE_AND_CHECKPOINT | CHECKPOINT_KEYS,
     Connector.HEARTBEAT: _BASE | SECURITY | _HEARTBEAT,
 }
-"""Every key of every connector (sections 1.1 to 1.4)."""
+"""Every key of every connector (CFG-001 to CFG-061)."""
 CONNECTOR_KEYS: Final = frozenset(name for keys in CONNECTORS.values() for name in keys)
 """The keys that, at the top level of the file, reach all connectors of all flows (CFG-076)."""

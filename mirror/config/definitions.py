@@ -58,7 +58,7 @@ MIRROR_MAKER: Final = SECURITY | by_name(
         Definition("ssl.client.auth", Type.STRING, "none", Importance.LOW, one_of("required", "requested", "none")),
     )
 )
-"""The keys of the top level (section 1.5)."""
+"""The keys of the top level (CFG-070 to CFG-078)."""
 WORKER: Final = by_name(
     (
         Definition("group.id", Type.STRING, REQUIRED, Importance.HIGH, field="group_id"),

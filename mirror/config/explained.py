@@ -1,4 +1,4 @@
-"""What each key of a file does here: honoured, done in another way, or without effect, and why (CFG rows)."""
+"""What each key of a file does here: honoured, done in another way, or without effect, and why (CFG-001 to CFG-103)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _NO_REST = "there is no REST server: one process runs all flows"
 _NO_WORKER = "of Connect's worker alone, and there is none here"
 _OWN_PROTOCOL = "this engine's own client waits and connects by rules of its own"
 
-# Keys of a connector (sections 1.1 to 1.4) that are read and checked, and do nothing or something else.
+# Keys of a connector (CFG-001 to CFG-061) that are read and checked, and do nothing or something else.
 _CONNECTOR: Final[Mapping[str, tuple[Effect, str]]] = {
     "admin.timeout.ms": (Effect.EQUIVALENT, "no step is waited for once only: each is tried every round (CFG-004)"),
     "consumer.poll.timeout.ms": (Effect.NONE, "fetches wait for fetch.max.wait.ms (CFG-026)"),

@@ -1,4 +1,4 @@
-"""The layers of a properties file, put together as MirrorMaker 2's dedicated mode does (sections 1.5 to 1.8).
+"""The layers of a properties file, put together as MirrorMaker 2's dedicated mode does (CFG-070 to CFG-103).
 
 Everything here is properties in, properties out: which clusters and flows there are, and what their worker and their
 three connectors get. The words of the result are Java's.
@@ -146,7 +146,7 @@ class MirrorMakerConfig:
         return {**self.resolved, **{name: value for name, value in own.items() if value is not None}}
 
     def connector(self, flow: Flow, connector: Connector) -> dict[str, str]:
-        """Return the settings of one connector of ``flow``, placeholders in place (CFG-103, section 1.7)."""
+        """Return the settings of one connector of ``flow``, placeholders in place (CFG-103)."""
         values = {key: value for key, value in self.file.values.items() if key in CONNECTOR_KEYS}
         values |= self._with_prefix(CONFIG_PROVIDERS)
         values |= self._with_prefix("replication.policy")

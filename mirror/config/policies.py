@@ -1,4 +1,4 @@
-"""Which naming convention, and which filters, properties ask for (section 2.2)."""
+"""Which naming convention, and which filters, properties ask for (CFG-005 to CFG-007, CFG-022, CFG-042)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Config providers: values that stand elsewhere, written ``${provider:path:key}`` (section 1.8)."""
+"""Config providers: values that stand elsewhere, written ``${provider:path:key}`` (CFG-100 to CFG-103)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a file's keys to settings: precedence, defaults, filters, clients (CFG rows)."""
+"""From a file's keys to settings: precedence, defaults, filters, clients (CFG-001 to CFG-103)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of a client's security, with their defaults (CFG rows)."""
+"""The keys of a client's security, with their defaults (CFG-010, CFG-011)."""
 
 from __future__ import annotations
 

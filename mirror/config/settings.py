@@ -51,7 +51,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Java client properties of every client of a flow, merged in the order of section 1.7.
+    """Java client properties of every client of a flow, merged in the order of CFG-080 to CFG-089.
 
     ``data_producer`` carries records, checkpoints and heartbeats; ``offset_syncs_*`` speak to the cluster the
     offset-syncs topic is on; the consumers and admin clients are named after their cluster.
@@ -86,7 +86,7 @@ class FlowSettings:
     clients: ClientSettings
 
     offset_syncs_topic: str
-    """Carries the alias of the cluster it is not on (section 3.1)."""
+    """Carries the alias of the cluster it is not on (CFG-032)."""
     checkpoints_topic: str
     heartbeats_topic: str
 
@@ -333,7 +333,7 @@ class SameOffsets:
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """How a flow is written in transactions (section 2.14).
+    """How a flow is written in transactions (EOS-01 to EOS-10).
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ _COMMA = regex.compile(r"[ \t\n\x0B\f\r]*,[ \t\n\x0B\f\r]*")
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    """Split a LIST value on commas and the white space around them; a blank value is the empty list (section 1.7).
+    """Split a LIST value on commas and the white space around them; a blank value is the empty list (CFG-020).
 
     A comma inside a regular expression splits it too, as in Java.
     """

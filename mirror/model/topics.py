@@ -67,7 +67,7 @@ class ReplicationPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DefaultReplicationPolicy:
-    """Copies are named ``<source alias><separator><topic>`` (section 2.2 of the inventory).
+    """Copies are named ``<source alias><separator><topic>`` (CFG-005, CFG-006).
 
     Parameters
     ----------
