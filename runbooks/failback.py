@@ -7,7 +7,7 @@ from mirror.drill.runbook import Runbook, Step
 RUNBOOK = Runbook(
     name="failback",
     title="Failback",
-    purpose="Lead the applications of a flow that was failed over home, and lose nothing.",
+    purpose="Move the applications of a flow that was failed over back, and lose nothing.",
     parameters=FAILBACK,
     conditions=MOVE_CONDITIONS,
     steps=(
@@ -17,7 +17,7 @@ RUNBOOK = Runbook(
             title="Failback",
             gates=(JournalIntact(),),
             budget_seconds=3600.0,
-            undo="before the old cluster's applications start everything is taken back; then a new failover leads away",
+            undo="before the old cluster's applications start everything is taken back; then only a new failover moves them away",
             parameters=tuple(each.name for each in FAILBACK),
             point_of_no_return=True,
         ),
