@@ -1,4 +1,4 @@
-"""The gap ledger for people: what the copies of a flow lack, and that somebody knows of it."""
+"""The gaps on record, for people: what the copies of a flow lack, and that somebody knows of it."""
 
 from __future__ import annotations
 

@@ -451,7 +451,7 @@ class FlowRuntime:
 
     @_alone
     def take_gaps(self, state: FlowState) -> None:
-        """Take in the gap ledger; a partition whose gap has been acknowledged goes on."""
+        """Take in the gaps on record; a partition whose gap has been acknowledged goes on."""
         self.open_gaps = tuple(state.open_gaps)
         self.barriers = {source: (gap, gap.key in state.acknowledgements) for source, gap in state.barriers.items()}
         lifted = {source for source, (_, is_lifted) in self.barriers.items() if is_lifted}

@@ -16,7 +16,7 @@ class AbsenceKind(StrEnum):
     PARKED = "parked"
     """The target does not take them; they lie in the topic of parked records."""
     GAP = "gap"
-    """They are in the gap ledger."""
+    """They are gaps on record."""
     FILTERED = "filtered"
     """The flow's transforms leave them out."""
 
@@ -45,7 +45,7 @@ _KINDS = {GapKind.PARKED: AbsenceKind.PARKED, GapKind.SKIPPED: AbsenceKind.GAP}
 
 
 def absences(state: FlowState, source: TopicPartition) -> tuple[Absence, ...]:
-    """Return what the gap ledger says that the copy lacks of what ``source`` may have now, in order.
+    """Return what the gaps on record say that the copy lacks of what ``source`` may have now, in order.
 
     Other gaps are of records that the source has no more, or that were copied again. A record parked twice is one.
     """

@@ -165,7 +165,7 @@ def keyed_rows(cluster: str, partition: TopicPartition, records: Iterable[Record
 class ChangedRecords:
     """Yields what the transforms make of records, as the copy does; ``filtered`` is what they leave out.
 
-    A record that they fail on comes as it is: where the copy left it out because of that, the gap ledger says so.
+    A record that they fail on comes as it is: where the copy left it out because of that, a gap on record says so.
     """
 
     def __init__(self, records: Iterable[Record], wanted: LogRange) -> None:

@@ -116,7 +116,7 @@ def verify_flow(
     A flow may run meanwhile: what it copies later is not compared. The copy is looked at up to its end all the same:
     what others have written behind the last copied record is extra. Whatever is not compared is named, with the reason
     (`Equivalence.left_out`). Heartbeats are left out: their topic is compacted on both sides at different times, so
-    that records lack on either without having been lost. What the gap ledger says that the copy lacks is counted by
+    that records lack on either without having been lost. What gaps on record say that the copy lacks is counted by
     itself, if it is so, and what one side of a compacted topic lacks because its log cleaner has removed it. The copies
     of other flows in a topic that is mirrored both ways, or among several clusters, under one name are passed over;
     ``flows`` are all the enabled ones of the file. What producers of the target wrote is extra, unless others may write

@@ -82,7 +82,7 @@ def reasons(comparison: Equivalence, flow: Flow) -> tuple[str, ...]:
         cleaned = sum(pair.cleaned.records for pair in comparison.partitions)
         without_copy = absent + sum(pair.cleaned.target for pair in comparison.partitions)
         records = sum(pair.records for pair in comparison.partitions) - without_copy
-        known = f"; {absent} more are parked, or in the gap ledger" if absent else ""
+        known = f"; {absent} more are parked, or in gaps on record" if absent else ""
         known += f"; the log cleaner has removed {cleaned} more from one side" if cleaned else ""
         compared = counted(len(comparison.partitions), "partition")
         return (f"{flow}: all {counted(records, 'record')} of {compared} are equal on both sides{known}",)

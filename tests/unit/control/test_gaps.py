@@ -1,4 +1,4 @@
-"""The gap ledger as `mirror gaps` shows it."""
+"""The gaps on record as `mirror gaps` shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gap ledger explains of a copy that lacks records: what was parked or left out, as long as it is that log."""
+"""What gaps on record explain of a copy that lacks records: what was parked or left out, as long as it is that log."""
 
 from __future__ import annotations
 
