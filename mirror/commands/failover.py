@@ -301,7 +301,7 @@ class _Session:
 
     @property
     def again(self) -> str:
-        """Return the command by which the run is gone on with."""
+        """Return the command by which the run is resumed."""
         named = ["--flow", str(self.flow), "--run-directory", str(self.run_directory)]
         if self.planned.deletion:
             named.append("--make-anew")

@@ -58,7 +58,7 @@ class MirrorClientSettings:
         Raises
         ------
         ConfigError
-            for each value that cannot be used, no ``bootstrap.servers``, or a placeholder that cannot be had.
+            for each value that cannot be used, no ``bootstrap.servers``, or a placeholder that is not available.
         """
         try:
             values = resolve_like_a_connector(properties)

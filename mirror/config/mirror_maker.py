@@ -58,7 +58,7 @@ class MirrorMakerConfig:
         Raises
         ------
         ConfigError
-            for a value of the wrong type, a missing ``clusters``, a provider or placeholder that cannot be had.
+            for a value of the wrong type, a missing ``clusters``, a provider or placeholder that is not available.
         """
         raw = file.values
         try:
@@ -172,7 +172,7 @@ class MirrorMakerConfig:
         Raises
         ------
         ConfigError
-            for a provider or placeholder that cannot be had.
+            for a provider or placeholder that is not available.
         """
         try:
             return replace_placeholders(values, providers(self.top_level(CONFIG_PROVIDERS), self.resolved))
@@ -199,6 +199,6 @@ def resolve_like_a_connector(values: Mapping[str, str]) -> dict[str, str]:
     Raises
     ------
     ProviderProblem
-        for a provider or placeholder that cannot be had.
+        for a provider or placeholder that is not available.
     """
     return replace_placeholders(values, providers(values.get(CONFIG_PROVIDERS, "").split(","), values))

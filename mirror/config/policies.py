@@ -25,7 +25,7 @@ def replication_policy(values: Mapping[str, str], class_name: str, generation: G
     Raises
     ------
     Unusable
-        if a class of one's own cannot be had, or does not do what it must.
+        if a class of one's own is not available, or does not do what it must.
     """
     own = own_class(class_name)
     if own is not None:
@@ -48,7 +48,7 @@ def own_filter(
     Raises
     ------
     Unusable
-        if the class cannot be had, or has not the method.
+        if the class is not available, or has not the method.
     """
     own = own_class(class_name)
     if own is None:

@@ -21,7 +21,7 @@ _PACKAGE = "org.apache.kafka.common.config.provider."
 
 
 class ProviderProblem(ValueError):
-    """Why a provider, or a value it should give, cannot be had."""
+    """Why a provider, or a value it should give, is not available."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(key, message)

@@ -109,7 +109,7 @@ def require_functions(chain: Chain, error: ErrorAbout) -> None:
     Raises
     ------
     ConfigError
-        for each that cannot be had here.
+        for each that is not supported here.
     """
     mistakes = Mistakes()
     for stage in chain.stages:

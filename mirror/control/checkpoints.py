@@ -38,7 +38,7 @@ class CheckpointDecision:
     translation
         what it is on the target, or why that cannot be known.
     checkpoint
-        what a checkpoint says of it now, None if there is none to be had.
+        what a checkpoint says of it now, None if there is none.
     is_news
         whether that checkpoint is to be written (CKP-05).
     reason

@@ -82,12 +82,12 @@ class TranslatedPosition:
 
     @property
     def downstream(self) -> int | None:
-        """Return the position on the target, None when there is none to be had."""
+        """Return the position on the target, None when there is none."""
         return self.translation.downstream if isinstance(self.translation, Exact | Bounded) else None
 
     @property
     def behind_records(self) -> int | None:
-        """Return how many records it may lie before the exact position; None when there is no position to be had."""
+        """Return how many records it may lie before the exact position; None when there is no position."""
         if isinstance(self.translation, Bounded):
             return self.translation.behind_records
         return 0 if isinstance(self.translation, Exact) else None

@@ -3,7 +3,7 @@ stopped.
 
 Status and verdict are two things: COMPLETED says that every step was run, PASS that the objectives were met.
 What notebooks start for the run and is to outlive them belongs to the run's holder (`mirror.lab.holder`), which is
-told to end with the run; one that is to be gone on with can keep it.
+told to end with the run; one that is to be resumed can keep it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StepResult:
     decision
         whether it was run now or had passed before.
     executed
-        the notebook's result; None when it was passed over, or a gate kept it shut.
+        the notebook's result; None when it was skipped, or a gate was not met.
     """
 
     step: Step
@@ -112,7 +112,7 @@ class Observer(Protocol):
         ...
 
     def step_ended(self, result: StepResult) -> None:
-        """Take note of a step's end, also of one that was passed over or whose gate was shut."""
+        """Take note of a step's end, also of one that was skipped or whose gate was not met."""
         ...
 
 
@@ -165,7 +165,7 @@ def start_run(
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """How a run would be gone on with: every parameter's value, and what becomes of each step."""
+    """How a run would be resumed: every parameter's value, and what becomes of each step."""
 
     values: Mapping[str, ParameterValue]
     planned: tuple[PlannedStep, ...]
@@ -174,7 +174,7 @@ class Resumption:
 def plan_resumption(
     run: RunDirectory, loaded: LoadedRunbook, *, recheck: Collection[str] = (), seen: Collection[str] = ()
 ) -> Resumption:
-    """Check a run that is to be gone on with, and plan the rest of it; nothing is started and nothing written.
+    """Check a run that is to be resumed, and plan the rest of it; nothing is started and nothing written.
 
     Raises
     ------

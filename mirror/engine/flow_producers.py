@@ -494,7 +494,7 @@ class FlowProducers:
         return found
 
     def _fenced_producer(self, channel: Channel, known: DataProducer | None) -> DataProducer | None:
-        """Obtain it from a transaction coordinator, which fences earlier epochs; None where that cannot be had."""
+        """Obtain it from a transaction coordinator, which fences earlier epochs; None where that is not available."""
         try:
             taken = coordinator.take_over(
                 channel,

@@ -249,7 +249,7 @@ def identity_pem(properties: Mapping[str, str]) -> tuple[str, str | None] | None
     Raises
     ------
     UnsupportedSetting
-        if they cannot be had from what the properties give.
+        if the properties do not give them.
     """
     key_password = properties.get("ssl.key.password")
     chain, key = properties.get("ssl.keystore.certificate.chain"), properties.get("ssl.keystore.key")

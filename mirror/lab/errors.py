@@ -20,4 +20,4 @@ class ClusterRefusal(LabError):
 
 
 class ProviderUnavailable(LabError):
-    """Clusters of this kind cannot be had on this machine."""
+    """Clusters of this kind are not available on this machine."""

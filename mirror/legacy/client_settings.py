@@ -139,7 +139,7 @@ class ConsumerSettings:
         Raises
         ------
         UnsupportedSetting
-            if the connection's security cannot be had.
+            if the connection's security is not available.
         """
         static = self.settings.get("group.instance.id")
         instance = {"group.instance.id": f"{static}-{number}"} if static is not None and streams > 1 else {}
@@ -168,7 +168,7 @@ class ProducerSettings:
         Raises
         ------
         UnsupportedSetting
-            if the connection's security cannot be had.
+            if the connection's security is not available.
         """
         return {**connection_settings(self.properties), **self.settings, "delivery.report.only.error": True}
 

@@ -84,7 +84,7 @@ def load(options: Options) -> tuple[ConsumerSettings, ProducerSettings]:
     Raises
     ------
     BadOption, ConfigError
-        for what cannot be had.
+        for what is not available.
     """
     handler_of(options.handler)
     listener_of(options.listener)

@@ -73,7 +73,7 @@ def handler_of(code: OwnCode | None) -> Handler:
     Raises
     ------
     BadOption
-        if it cannot be had.
+        if it is not available.
     """
     if code is None:
         return same
@@ -92,7 +92,7 @@ def listener_of(code: OwnCode | None) -> RebalanceListener | None:
     Raises
     ------
     BadOption
-        if it cannot be had.
+        if it is not available.
     """
     if code is None:
         return None

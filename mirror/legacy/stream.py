@@ -126,7 +126,7 @@ class Stream:
         Raises
         ------
         BadOption, UnsupportedSetting, KafkaException
-            for what cannot be had here; all was tried where the command was given.
+            for what is not supported here; all was tried where the command was given.
         """
         self._work, self._options, self._epoch_channel = work, work.options, epoch_channel
         self._handler, self._listener = handler_of(self._options.handler), listener_of(self._options.listener)

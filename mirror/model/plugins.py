@@ -155,7 +155,7 @@ class CustomReplicationPolicy:
         Raises
         ------
         Unusable
-            if it cannot be had, or does not do what it must.
+            if it is not available, or does not do what it must.
         """
         for name in ("format_remote_topic", "topic_source", "upstream_topic"):
             if not self._has(name):
@@ -224,7 +224,7 @@ class CustomFilter:
         Raises
         ------
         Unusable
-            if it cannot be had, or has no such method.
+            if it is not available, or has no such method.
         """
         if not callable(getattr(made(self.reference, self.properties), self.method, None)):
             raise Unusable(f"{self.reference} has no method {self.method}")

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Unusable(Exception):
-    """What is named cannot be had, or does not do what it must; the message says what."""
+    """What is named is not available, or does not do what it must; the message says what."""
 
 
 @lru_cache(maxsize=256)
@@ -19,7 +19,7 @@ def named(reference: str, kind: str = "function") -> Callable[..., Any]:
     Raises
     ------
     Unusable
-        if it cannot be had.
+        if it is not available.
     """
     module_name, colon, name = reference.partition(":")
     if not colon or not module_name or not name:

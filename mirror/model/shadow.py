@@ -98,7 +98,7 @@ class ShadowPartition:
     processed
         what the group had processed on the source; None if that cannot be known.
     forecast
-        None where there is none to be had.
+        None where there is none.
     refusal
         why it is not tried, and so not proven; or why it is certain to fail.
     must_fail

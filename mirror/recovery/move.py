@@ -239,7 +239,7 @@ class Move:
             unrecorded = ""
             try:
                 own = self._of_this(self.record.copied().failovers)
-                # A failback that is gone on with behind the point of no return holds no cut that others would end.
+                # A failback that is resumed behind the point of no return holds no cut that others would end.
                 if own is None and self.entry.phase is Phase.RETURNING:
                     return Result(Verdict.FAIL, self.not_on_record)
                 # An older copy of the run directory would take back what the applications rest on from now on.

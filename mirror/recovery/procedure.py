@@ -208,7 +208,7 @@ class Procedure:
         Raises
         ------
         ConfigError
-            if its directory cannot be had.
+            if its directory cannot be used.
         """
         if takes_back:
             with self.run.held():
@@ -242,7 +242,7 @@ class MigrationProcedure(Procedure):
         Raises
         ------
         ConfigError
-            if its directory cannot be had.
+            if its directory cannot be used.
         ValueError
             if all of it is to be taken back: groups that work on the new cluster stay there.
         """
@@ -281,7 +281,7 @@ class UnderWay:
         Raises
         ------
         ConfigError
-            if its directory cannot be had.
+            if its directory cannot be used.
         """
         with self._run.held():
             journal = self._run.directory.journal

@@ -132,7 +132,7 @@ def verify_flow(
     KafkaProblem
         if a cluster does not answer.
     SparkDidNotStart, SparkFailed
-        if Spark cannot be had, or is lost.
+        if Spark is not available, or is lost.
     """
     recalled = None if remember is None else recalled_from(remember, settings)
     plan = plan_pairs(settings, clusters, flows, recalled, others_write=others_write)
