@@ -206,13 +206,13 @@ class Epochs:
         carried = [self._carried(work) for work in works]
         with self._new_epoch_channel(self._troubled, self._write_seconds, self._copied) as epoch_channel:
             self._attach(epoch_channel)
-            heard_at = [replace(work, epoch_channel=epoch_channel.address) for work in carried]
+            addressed = [replace(work, epoch_channel=epoch_channel.address) for work in carried]
             over = threading.Event()
             seconds = max(work.seconds for work in works)
             watched = (epoch_channel, self._spark, over, seconds, len(works))
             threading.Thread(target=self._watch, args=watched, name="watchdog", daemon=True).start()
             try:
-                results = self._spark.parallelize(heard_at, len(works)).map(_copy_once).collect()
+                results = self._spark.parallelize(addressed, len(works)).map(_copy_once).collect()
                 if len(results) < len(works):
                     # What a JVM could not send any more counts as the end of what there is.
                     raise EOFError(f"of {len(works)} tasks {len(results)} handed something back")

@@ -77,12 +77,12 @@ class Fetcher:
         """
         if self.asked_at is None:
             self.connection.check_silence(now)
-        elif now - max(self.asked_at, self.connection.heard_at) > ANSWER_SECONDS:
+        elif now - max(self.asked_at, self.connection.received_at) > ANSWER_SECONDS:
             raise ConnectionFailed(f"{self.connection.name}: no answer for {ANSWER_SECONDS:.0f} s")
 
     def is_stuck(self, now: float) -> bool:
         """Whether the answer is so late that nothing else should wait for it."""
-        return self.asked_at is not None and now >= max(self._due_at, self.connection.heard_at) + PATIENCE_SECONDS
+        return self.asked_at is not None and now >= max(self._due_at, self.connection.received_at) + PATIENCE_SECONDS
 
     def may_ask(self, now: float) -> bool:
         """Whether nothing is under way, and the broker is willing."""

@@ -87,8 +87,8 @@ class Fetching:
             lane.trouble = None
             lane.backoff.end()
             try:
-                heard_at = fetcher.connection.heard_at
-                lane.take(frame, part, read_committed=fetcher.read_committed, received_at=heard_at)
+                at = fetcher.connection.received_at
+                lane.take(frame, part, read_committed=fetcher.read_committed, received_at=at)
             except Undecided as problem:
                 lane.pause(str(problem))
             except (UnsupportedMagic, CorruptBatch) as problem:

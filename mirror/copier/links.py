@@ -121,7 +121,7 @@ class ClusterLinks:
         #: The largest joined batch that a topic may take, where one was refused.
         self.largest_batches: dict[str, float] = {}
         #: Of each partition that is read when its leader was last heard of, and when that was last looked at.
-        self.heard_at: dict[tuple[Flow, TopicPartition], tuple[float, float]] = {}
+        self.answered_at: dict[tuple[Flow, TopicPartition], tuple[float, float]] = {}
         self._leader_alone: dict[TopicPartition, tuple[float, str]] = {}
         # Of each broker the number of the connection by the replicas of what is written over it.
         self._lines: dict[int, dict[frozenset[int], int]] = {}

@@ -66,7 +66,7 @@ class Sender:
     @property
     def moved_at(self) -> float:
         """When something last moved on the line, in monotonic seconds."""
-        return max(self.connection.wrote_at, self.connection.heard_at)
+        return max(self.connection.wrote_at, self.connection.received_at)
 
     @property
     def is_idle(self) -> bool:
@@ -103,7 +103,7 @@ class Sender:
             if the broker hung up, or left a request unanswered for too long, or has asked for silence for long.
         """
         line = self.connection
-        if self._requests and now > max(self._requests[0][0], line.heard_at, line.quiet_until) + ANSWER_SECONDS:
+        if self._requests and now > max(self._requests[0][0], line.received_at, line.quiet_until) + ANSWER_SECONDS:
             raise ConnectionFailed(f"{self.connection.name}: no answer for {ANSWER_SECONDS:.0f} s")
         if not self._requests:
             line.check_silence(now)

@@ -30,9 +30,9 @@ class SilentSources:
         """Give each lane its trouble, or take it away. One that nobody wants to read is not silent."""
         heard = {lane for fetcher in fetchers if not fetcher.is_stuck(now) for lane in fetcher.lanes.values()}
         for flow, of_flow in lanes.items():
-            heard_at, said = self._clusters[flow, "source"].heard_at, f"{flow.source}: {_SILENT}"
+            answered_at, said = self._clusters[flow, "source"].answered_at, f"{flow.source}: {_SILENT}"
             for lane in of_flow:
-                since, looked_at = heard_at.get((flow, lane.work.source), (now, -math.inf))
+                since, looked_at = answered_at.get((flow, lane.work.source), (now, -math.inf))
                 # Another task may have copied it meanwhile.
                 since = since if now - looked_at < _FORGOTTEN_SECONDS else now
                 if lane in heard or lane.work.is_paused or lane.is_over:
@@ -41,4 +41,4 @@ class SilentSources:
                         lane.trouble = None
                 elif now >= since + _SILENT_SECONDS and lane.trouble is None:
                     lane.trouble = said
-                heard_at[flow, lane.work.source] = since, now
+                answered_at[flow, lane.work.source] = since, now

@@ -279,11 +279,11 @@ class Election:
     def _forgotten(self, now: float) -> list[str]:
         """Return the engines that stand by no longer, by this engine's own clock."""
         self._signal = {
-            each.engine: (each.at_ms, now if self._signal.get(each.engine, (0, now))[0] != each.at_ms else heard_at)
+            each.engine: (each.at_ms, now if self._signal.get(each.engine, (0, now))[0] != each.at_ms else received_at)
             for each in self._state.standbys.values()
-            for heard_at in [self._signal.get(each.engine, (0, now))[1]]
+            for received_at in [self._signal.get(each.engine, (0, now))[1]]
         }
-        gone = [engine for engine, (_, heard_at) in self._signal.items() if now - heard_at > _FORGOTTEN_SECONDS]
+        gone = [engine for engine, (_, received_at) in self._signal.items() if now - received_at > _FORGOTTEN_SECONDS]
         return [*gone, *({self._identity.engine} & self._signal.keys())]
 
     def _stand_by(self) -> None:

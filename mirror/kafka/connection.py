@@ -83,7 +83,7 @@ class Connection:
         self.throttling = Throttling()
         self.quiet_until = 0.0
         #: When something was last written, and arrived, and when the answer last returned began to; monotonic seconds.
-        self.wrote_at = self.heard_at = self.answer_began_at = 0.0
+        self.wrote_at = self.received_at = self.answer_began_at = 0.0
         self._length = memoryview(bytearray(4))
         self._buffers = BufferPool()
         self._frame: memoryview | None = None
@@ -165,7 +165,7 @@ class Connection:
                 if not self._fill(self._length, until):
                     return None
                 (size,) = struct.unpack(">i", self._length)
-                self.answer_began_at = self.heard_at
+                self.answer_began_at = self.received_at
                 self._frame, self._filled = self._buffers.view(size), 0
             if not self._fill(self._frame, until):
                 return None
@@ -277,7 +277,7 @@ class Connection:
             if not count:
                 raise ConnectionResetError("the broker closed the connection")
             self._filled += count
-            self.heard_at = time.monotonic()
+            self.received_at = time.monotonic()
         return True
 
     def _wait(self, event: int, seconds: float) -> bool:

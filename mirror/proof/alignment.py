@@ -124,7 +124,7 @@ def _unread(side: LogRange, read: Mapping[tuple[str, TopicPartition], LogOutcome
 
 
 def _sides(logs: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
-    """Return the records of all pairs by ``side``: source, copy; foreign, or intruder where none may write."""
+    """Return the records of all pairs by ``side``: source, copy, foreign; foreign_extra where nobody else may write."""
     spark = logs.sparkSession
     sides = [
         (

@@ -34,7 +34,7 @@ from mirror.proof.left_out import LeftOut
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair
 
-_STRANGER = "written by a producer that is not the mirror's, behind the last record that was copied"
+_FOREIGN = "written by a producer that is not the mirror's, behind the last record that was copied"
 _MAY_NOT_WRITE = (
     "no flow back and no failover is on record, so that what others wrote to this topic is extra; if applications are "
     "to write to it, verify with --others-write"
@@ -249,7 +249,7 @@ def judged(
     if others.records and _is_of_java(java(), pair.source.partition, others):
         leave_out(others, "Java MirrorMaker has copied since: an engine that starts takes over from it", unchecked=True)
         return compared, left_out
-    compared = with_extra(compared, others, _STRANGER)
+    compared = with_extra(compared, others, _FOREIGN)
     if compared.extra and not settings.is_alone(pair.source.partition.topic):
         how = compared.compared
         compared = replace(compared, compared=replace(how, notes=(*how.notes, _MAY_NOT_WRITE)))

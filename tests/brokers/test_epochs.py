@@ -89,7 +89,7 @@ def take(copying: Copying, running: Running) -> None:
             copying.handovers[each.source] = each.handover
 
 
-def test_an_epoch_ends_when_it_is_rung_and_all_that_was_copied_is_recorded(
+def test_an_epoch_ends_when_it_is_told_to_and_all_that_was_copied_is_recorded(
     epochs: Epochs, new_copying: NewCopying
 ) -> None:
     copying = new_copying(partitions=2)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -210,8 +212,13 @@ def layer_of(source: Path) -> str:
 
 def imported_modules(code: str) -> set[str]:
     """Every module that the code imports anywhere, in full; names imported from a package are added to it."""
+    return imported_by(ast.walk(ast.parse(code)))
+
+
+def imported_by(nodes: Iterable[ast.AST]) -> set[str]:
+    """The modules that statements import."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(code)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -262,6 +269,51 @@ def test_rooms_import_in_one_direction(source: Path) -> None:
 @pytest.mark.parametrize("layer", UPPER_LAYERS)
 def test_what_a_layer_may_import_is_what_it_imports(layer: str) -> None:
     assert imported_layers(layer) == MAY_IMPORT[layer]
+
+
+_HOLDS_STATEMENTS = (ast.Module, ast.ClassDef, ast.If, ast.Try, ast.With)
+
+
+def modules_it_loads(code: str, known: set[str]) -> set[str]:
+    """Those of the known modules that code loads while it is loaded itself; not what functions import when called."""
+    statements = list[ast.AST]()
+    waiting: list[ast.AST] = [ast.parse(code)]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not is_for_types_alone(node):
+            statements.append(node)
+            waiting += ast.iter_child_nodes(node) if isinstance(node, _HOLDS_STATEMENTS) else ()
+    found = imported_by(statements)
+    return {each if each in known else each.rpartition(".")[0] for each in found} & known
+
+
+def is_for_types_alone(node: ast.AST) -> bool:
+    """Whether what it holds is seen by type checkers alone."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def circle_among(modules: Mapping[str, str]) -> list[str]:
+    """Modules that load each other in a circle, by the code of each; none: there is no circle."""
+    try:
+        graphlib.TopologicalSorter(
+            {name: modules_it_loads(code, set(modules)) - {name} for name, code in modules.items()}
+        ).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_load_each_other_in_a_circle() -> None:
+    names = {each: ".".join(each.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for each in SOURCES}
+    assert circle_among({names[each]: each.read_text() for each in SOURCES}) == []
+
+
+def test_a_circle_is_seen() -> None:
+    apart = {"mirror.a": "from mirror import b", "mirror.b": "def f():\n    from mirror import a"}
+    assert circle_among(apart) == []
+    assert set(circle_among(apart | {"mirror.b": "from mirror.c import d", "mirror.c": "import mirror.a"})) == {
+        *("mirror.a", "mirror.b", "mirror.c")
+    }
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.round_trip = math.inf
-        self.heard_at = self.wrote_at = self.quiet_until = 0.0
+        self.received_at = self.wrote_at = self.quiet_until = 0.0
         self.throttling = Throttling()
         self.throttle_ms = 0
         self.requests: deque[dict[TopicPartition, bytes]] = deque()
@@ -327,7 +327,7 @@ def test_a_broker_that_was_heard_of_since_is_not_given_up() -> None:
     writer.put()
     sender, line = connected(writer)
     sender.send(rested())
-    line.heard_at = rested() + ANSWER_SECONDS - 1
+    line.received_at = rested() + ANSWER_SECONDS - 1
     sender.send(rested() + ANSWER_SECONDS + 1)
     assert not line.closed
 
