@@ -38,7 +38,7 @@ from mirror.display import waits_on
 from mirror.model.counts import counted
 from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict
-from mirror.recovery.fence import FencePlan, apply_fence, lift_fence, plan_fence, watch_fenced
+from mirror.recovery.fence import FencePlan, apply_fence, copied_topics, lift_fence, plan_fence, watch_fenced
 from mirror.recovery.fence_record import FenceRecord
 from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
@@ -224,7 +224,8 @@ def fence(
         if lift:
             _lift_fence(settings, cluster, path, dry_run=dry_run, yes=yes, as_json=as_json)
             return
-        plan = plan_fence(settings, cluster, path, by=by or current_user(file))
+        copied = copied_topics(settings, cluster)
+        plan = plan_fence(settings, cluster, path, by=by or current_user(file), known=copied)
         if seconds is not None:
             with watched(waits_on(err)):
                 found_writers = watch_fenced(plan, settings, seconds)
@@ -245,7 +246,7 @@ def fence(
         for problem in found.problems:
             out.print(f"  {problem}", markup=False)
         for message in found.watched.messages():
-            out.print(f"  still written: {message}", markup=False)
+            out.print(f"  {'still written: ' if found.watched.written else ''}{message}", markup=False)
         command = shlex.join(["mirror", "fence", str(file), "--cluster", cluster, "--lift", "--record", str(path)])
         out.print(f"Lift it with: {command}", markup=False, soft_wrap=True)
         out.print(f"verdict {found.verdict}", highlight=False)

@@ -12,16 +12,18 @@ gets one through. That is no fence: the verdict is UNKNOWN at best.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.control.flow_log import FlowLog
 from mirror.control.tick import now_ms
 from mirror.kafka.acls import NoAuthorizer, create_acls, delete_acls, describe_acls
 from mirror.kafka.cluster import Cluster
+from mirror.kafka.problems import KafkaProblem
 from mirror.kafka.users import alter_client_quotas, client_quotas
 from mirror.model.acl import EVERY_NAME, EVERYBODY, Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.counts import counted
@@ -255,6 +257,19 @@ def plan_fence(
         (*_warnings(settings, alias, names), *bare_topics_warning(names, listing.acls)),
         unseen=unseen,
     )
+
+
+def copied_topics(settings: MirrorSettings, alias: str) -> frozenset[str]:
+    """Return the topics of a cluster that flows of the file have on record as copied; where no target tells, none."""
+    found: set[str] = set()
+    for each in (one for one in settings.enabled_flows if one.flow.source == alias):
+        target = each.flow.target
+        with (
+            suppress(KafkaProblem),
+            closing(FlowLog(settings.clusters[target].client, state_topic(alias), alias=target)) as log,
+        ):
+            found |= {source.topic for source in log.observe().positions}
+    return frozenset(found)
 
 
 def _unseen(cluster: Cluster, names: Collection[str]) -> tuple[str, ...]:

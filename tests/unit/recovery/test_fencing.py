@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -14,11 +16,23 @@ from mirror.config.settings import MirrorSettings
 from mirror.kafka.acls import AclListing, NoAuthorizer
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster_model import Partition, Topic
+from mirror.kafka.problems import ConnectionFailed
 from mirror.model.acl import Acl, QuotaKey
+from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.verdict import Verdict
 from mirror.recovery import fence
-from mirror.recovery.fence import FencePlan, apply_fence, denial, lift_fence, plan_fence, watch_fenced
+from mirror.recovery.fence import (
+    FencePlan,
+    apply_fence,
+    copied_topics,
+    denial,
+    lift_fence,
+    plan_fence,
+    watch_fenced,
+)
 from mirror.recovery.fence_record import FenceRecord, QuotaChange
 from mirror.recovery.sentinel import StillWritten, Watched
 
@@ -42,6 +56,7 @@ class East:
     was_on_record: list[bool] = field(default_factory=list)
     looked_at: list[TopicPartition] = field(default_factory=list)
     names: tuple[str, ...] = ("orders", "bills")
+    hidden: tuple[str, ...] = ()
     cluster_id: str = "id of east"
     alias: str = "east"
 
@@ -53,7 +68,8 @@ class East:
 
     def topics(self, names: Collection[str] | None = None) -> Found[str, Topic]:
         there = {name: Topic(name, "id", (Partition(0, 1, 0, (1,), (1,)),), False) for name in self.names}
-        return Found({name: each for name, each in there.items() if names is None or name in names})
+        hidden = {each: "TOPIC_AUTHORIZATION_FAILED" for each in self.hidden if each in (names or ())}
+        return Found({name: each for name, each in there.items() if names is None or name in names}, hidden)
 
     def listing(self, *_: object) -> AclListing | NoAuthorizer:
         return AclListing(frozenset(self.acls)) if self.has_authorizer else NoAuthorizer("east")
@@ -245,6 +261,29 @@ def test_a_fence_of_no_topic_is_unknown_and_says_which_right_may_be_lacking(
     assert (found.verdict, east.acls) == (Verdict.UNKNOWN, set())
     (said,) = found.plan.lacking
     assert "grant Describe on the topics" in said
+
+
+def test_a_topic_that_flows_have_copied_and_that_the_cluster_hides_is_fenced_and_that_is_no_pass(
+    settings: MirrorSettings, east: East, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fence passed, and that topic stayed open."""
+    state = FlowState(positions={TopicPartition("letters", 0): Position(5, 5, 0, complete=True)})
+
+    def log(*_: object, alias: str) -> SimpleNamespace:
+        if alias != "west":
+            raise ConnectionFailed("it is away")
+        return SimpleNamespace(observe=lambda: state, close=lambda: None)
+
+    monkeypatch.setattr(fence, "FlowLog", log)
+    known = copied_topics(settings, "east")
+    assert known == {"letters"}
+    east.hidden = ("letters",)
+    found = apply_fence(plan_fence(settings, "east", east.path, by="ann", known=known), settings, east.path)
+    assert (found.verdict, east.acls) == (Verdict.UNKNOWN, {denial(each) for each in ("bills", "letters", "orders")})
+    assert any("1 topic of east not shown, such as letters" in each for each in found.plan.lacking)
+    away = replace(settings, flows=(replace(settings.flows[0], flow=Flow("east", "south")),))
+    monkeypatch.setitem(cast(Any, away.clusters), "south", settings.clusters["west"])
+    assert copied_topics(away, "east") == frozenset(), "its target does not tell"
 
 
 def test_a_watch_looks_at_a_topic_that_was_created_behind_the_fence_too(settings: MirrorSettings, east: East) -> None:
