@@ -140,14 +140,15 @@ ENGINE: Final = by_name(
             "mirror.oversized.records",
             Oversized.STOP,
             of_a_flow=True,
-            meaning="A record too large for the target stops its partition, or goes to `mm2-parked.<source>.internal`.",
+            meaning="A record too large for the target: `stop` stops its partition, `park` writes it to "
+            "`mm2-parked.<source>.internal` and goes on.",
             field="oversized_records",
         ),
         choice(
             "mirror.offsets",
             Offsets.TRANSLATED,
             of_a_flow=True,
-            meaning="Copies have offsets of their own, or the source's (ADR 13).",
+            meaning="`translated`: copies have offsets of their own; `same`: those of the source (ADR 13).",
         ),
         Definition(
             "mirror.offsets.topics",
@@ -169,7 +170,8 @@ ENGINE: Final = by_name(
             "mirror.offsets.refused",
             RefusedOffsets.STOP,
             of_a_flow=True,
-            meaning="A partition that cannot have the source's offsets stops, or is translated.",
+            meaning="A partition that cannot have the source's offsets: `stop` stops it, `translate` gives its copy "
+            "offsets of its own.",
             field="same_offsets.translates_refused",
             convert=lambda value: value == RefusedOffsets.TRANSLATE,
         ),
@@ -177,8 +179,8 @@ ENGINE: Final = by_name(
             "mirror.offsets.recreated",
             RecreatedTopics.STOP,
             of_a_flow=True,
-            meaning="A topic created anew on the source stops, or has its copy with the source's offsets deleted and "
-            "made anew.",
+            meaning="A topic created anew on the source, whose copy has the source's offsets: `stop` stops its "
+            "partitions, `make-anew` deletes the copy and makes it anew.",
             field="same_offsets.makes_recreated_anew",
             convert=lambda value: value == RecreatedTopics.MAKE_ANEW,
         ),
@@ -189,7 +191,7 @@ ENGINE: Final = by_name(
             "mirror.acls.wildcard",
             WildcardAcls.DENIALS,
             of_a_flow=True,
-            meaning="Of ACLs on all names (`*`) only denials are carried over, or all.",
+            meaning="ACLs on all names (`*`): `denials` carries over only those that deny, `all` all of them.",
             field="acls.wildcard",
             live=True,
         ),
@@ -205,7 +207,8 @@ ENGINE: Final = by_name(
             "continue",
             check=one_of("continue", "stop"),
             of_a_flow=True,
-            meaning="Behind records that were gone before they were copied it goes on, or stops until acknowledged.",
+            meaning="At records that were gone before they were copied: `continue` goes on behind them, `stop` stops "
+            "the partition until the gap is acknowledged.",
             field="stops_at_gaps",
             convert=lambda value: value == "stop",
         ),
@@ -213,7 +216,9 @@ ENGINE: Final = by_name(
             "mirror.mirrored.records",
             MirroredRecords.AUTO,
             of_a_flow=True,
-            meaning="Under unchanged names: whether records that other flows have mirrored are copied on.",
+            meaning="Under unchanged names, records that other flows have mirrored into the source: `auto` copies them "
+            "on unless another flow of the file does, `forward` does so without regard to flows that are not in the "
+            "file, `skip` leaves them out.",
             field="mirrored_records",
         ),
         Definition(
@@ -237,7 +242,7 @@ ENGINE: Final = by_name(
             "mirror.status.address",
             Type.STRING,
             "127.0.0.1",
-            meaning="Address on which they are served.",
+            meaning="Address on which `/metrics`, `/health`, `/ready` and `/status` are served.",
             field="status_address",
         ),
         Definition(
@@ -295,14 +300,15 @@ ENGINE: Final = by_name(
             Type.STRING,
             "match",
             check=one_of("match", "position"),
-            meaning="A copy of Java MirrorMaker goes on behind its last record found, or at its recorded position.",
+            meaning="A copy of Java MirrorMaker goes on: `match` behind its last record, which is looked for on the "
+            "target; `position` at its recorded position.",
             field="matches_mm2",
             convert=lambda value: value == "match",
         ),
         choice(
             "mirror.compatibility",
             Generation.NEWEST,
-            meaning="Which generation of MirrorMaker the defaults are of.",
+            meaning="Which generation of MirrorMaker selection and defaults are of: `newest`, `4.3` or `3.9`.",
             field="generation",
         ),
     )
