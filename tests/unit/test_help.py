@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -14,7 +14,7 @@ from mirror.cli import app
 from mirror.lab.commands import parse_bootstrap
 
 
-def _commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
+def _commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
     yield path
     for name, each in getattr(command, "commands", {}).items():
         yield from _commands(each, *path, name)
