@@ -17,7 +17,7 @@ RUNBOOK = Runbook(
             title="Failback",
             gates=(JournalIntact(),),
             budget_seconds=3600.0,
-            undo="before the old cluster's applications start everything is taken back; then only a new failover moves them away",
+            undo="before the old cluster's applications start everything is taken back; then only by a new failover",
             parameters=tuple(each.name for each in FAILBACK),
             point_of_no_return=True,
         ),

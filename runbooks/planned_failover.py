@@ -17,7 +17,7 @@ RUNBOOK = Runbook(
             title="Planned failover",
             gates=(JournalIntact(),),
             budget_seconds=3600.0,
-            undo="before the applications start everything is taken back; then only the failback moves them back",
+            undo="before the applications start everything is taken back; then the failback is the way back",
             parameters=tuple(each.name for each in MOVE),
             point_of_no_return=True,
         ),

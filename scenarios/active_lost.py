@@ -29,6 +29,6 @@ SCENARIO = Scenario(
     ),
     faults=(Fault(FaultKind.KILL_CLUSTER, "east", 8.0, jitter_seconds=4.0, is_disaster=True),),
     procedure=Procedure.FAIL_OVER,
-    tolerated=(Tolerated(Anomaly.STRANDED, Judged.COPY, "copying is asynchronous: the newest records are not copied yet"),),
+    tolerated=(Tolerated(Anomaly.STRANDED, Judged.COPY, "copying is asynchronous: the newest records may be missing"),),
     objectives=Objectives(rpo_seconds=5.0, rto_seconds=60.0),
 )

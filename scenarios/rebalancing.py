@@ -31,7 +31,7 @@ SCENARIO = Scenario(
     ),
     procedure=Procedure.FAIL_OVER,
     tolerated=(
-        Tolerated(Anomaly.STRANDED, Judged.COPY, "copying is asynchronous: the newest records are not copied yet"),
+        Tolerated(Anomaly.STRANDED, Judged.COPY, "copying is asynchronous: the newest records may be missing"),
         Tolerated(
             Anomaly.REORDERED, Judged.GROUPS, "a partition that moves is read on from its last commit", cluster="east"
         ),

@@ -29,7 +29,7 @@ SCENARIO = Scenario(
     properties={"east->west.mirror.offsets": "same"},
     faults=(Fault(FaultKind.KILL_CLUSTER, "east", 8.0, jitter_seconds=3.0, is_disaster=True),),
     procedure=Procedure.FAIL_OVER,
-    tolerated=(Tolerated(Anomaly.STRANDED, Judged.COPY, "copying is asynchronous: the newest records are not copied yet"),),
+    tolerated=(Tolerated(Anomaly.STRANDED, Judged.COPY, "copying is asynchronous: the newest records may be missing"),),
     objectives=Objectives(rpo_seconds=10.0),
     replicators=(Replicator.MIRROR,),
 )
