@@ -128,14 +128,15 @@ def _tail_length(work: PartitionWork, ends: Ends | NotYet) -> int:
 
 
 def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: ClusterLinks) -> Place:
-    """Begin with a partition of which there is no position, unless Java MirrorMaker may have copied it."""
+    """Begin with a partition of which there is no position, unless Java MirrorMaker, or the flow, has copied it."""
     try:
-        is_allowed = gaps.may_begin_behind(work)
-        is_asked = not is_allowed and (work.mm2 is not None or work.is_watched) and ends.target_end > ends.target_start
+        is_asked = not gaps.may_begin_behind(work) and ends.target_end > ends.target_start
+        is_copied = is_asked and work.mm2 is None and resume.has_copies(work, flow, target.channel(), ends)
+        is_asked = is_asked and (work.mm2 is not None or work.is_watched)
         has_records = is_asked and resume.has_records(work, target.channel(), ends)
     except KafkaProblem as problem:
         return NotYet(str(problem))
-    if has_records and work.mm2 is not None:
+    if is_copied or (has_records and work.mm2 is not None):
         return WrittenByMm2()
     return resume.begin_behind_foreign_records(work, flow, ends) if has_records else resume.begin(work, flow, ends)
 

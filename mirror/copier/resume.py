@@ -8,8 +8,10 @@ Invariants:
     router sends records, others write too: there it is looked up only if Java MirrorMaker has run, or the state topic
     was lost (``engine/state_loss.py``), as the flow's other topics tell, or the target's transaction coordinator: it
     is asked whether it knows the flow's ids before an engine asks for them, and what was lost is on record before
-    that; older than Kafka 3.0 it tells by the epochs of the flow's producer, which it goes on counting. Where nothing
-    tells, a copy that mirrors alone should write is begun behind what it holds, and that is said and kept.
+    that; older than Kafka 3.0 it tells by the epochs of the flow's producer, which it goes on counting. Where the state
+    topic has lost its end, and the first position with it, the leader of a copy under its own name tells that the flow
+    has written there. Where nothing tells, a copy that mirrors alone should write is begun behind what it holds, and
+    that is said and kept.
 (b) A partition's first position is recorded before its first batch, or a crash in between would look like a partition
     never copied, and its records would be copied twice. The same goes for producer ids.
 """
@@ -28,9 +30,11 @@ from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
 from mirror.copier.thinned_match import match_thinned
 from mirror.copier.transforming import ChangedBatches
 from mirror.copier.work import FlowWork, Handover, PartitionWork
+from mirror.kafka import codes, partition_state
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import read_batches
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.gap import GapKind
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, extend
@@ -47,6 +51,9 @@ _IF_CHANGED = (
 
 # All of a tail is held by a digest a record to be counted; what a killed engine leaves is much shorter.
 _MOST_COUNTED = 1_000_000
+
+# So many offsets of a copy tell whether the flow has written there a while ago: others may have written very much.
+_LAST_OFFSETS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,31 @@ def has_records(work: PartitionWork, target: Channel, ends: Ends) -> bool:
     """
     batches = read_batches(target, work.target, ends.target_start, ends.target_end, read_committed=True)
     return next(batches, None) is not None
+
+
+def has_copies(work: PartitionWork, flow: FlowWork, target: Channel, ends: Ends) -> bool:
+    """Whether the flow has written to a copy of its own name of which it has nothing on record: that was lost.
+
+    Its leader knows who has written there, for a day or so (KIP-664); who was fenced there is among them, so it is read
+    what there is of that.
+
+    Raises
+    ------
+    KafkaProblem
+        if that cannot be found out now.
+    """
+    if work.source.topic != work.target.topic:
+        # What was sent to one topic may come from another one, which is chosen no more.
+        return False
+    found = partition_state.active_producers(target, [work.target])
+    problem = found.problems.get(work.target)
+    if isinstance(problem, BrokerRefused) and (problem.is_denied or problem.code == codes.UNSUPPORTED_VERSION):
+        return False
+    if flow.writers.isdisjoint(each.producer_id for each in found.whole()[work.target]):
+        return False
+    start = max(ends.target_start, ends.target_end - _LAST_OFFSETS)
+    batches = read_batches(target, work.target, start, ends.target_end, read_committed=True)
+    return any(header.producer_id in flow.writers for _, header in batches)
 
 
 def changed_target(work: PartitionWork) -> Refused | None:

@@ -533,9 +533,10 @@ class FlowRuntime:
                 # was over before it came to the partition leaves it where it was.
                 self.barriers.pop(result.source, None)
         self.take_foreign_ranges([(result.source, stretch) for stretch in result.foreign])
-        trace = self.trace(result.source)
-        if result.written_by_mm2 and trace is not None:
-            self.takeovers[result.source] = trace
+        if result.written_by_mm2:
+            # Without a trace of Java MirrorMaker it was the flow itself, which has lost what it had on record.
+            of_flow = Mm2Trace(matches=self.mm2.matches, is_alone=True)
+            self.takeovers[result.source] = self.trace(result.source) or of_flow
         self.take_trouble(result.source, result.trouble)
         stopped = result.stopped
         if self.translated.takes(self.settings, result):

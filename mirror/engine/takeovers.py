@@ -111,7 +111,8 @@ class Takeovers:
             logger_of(result.flow).info("%s: %s", result.source, result.note)
         elif result.handover is not None and result.trouble is None and result.stopped is None:
             position = result.handover.position
-            whose = "Java MirrorMaker" if runtime.loss is None else "what lies on the target, for positions were lost,"
+            is_java = runtime.loss is None and (runtime.mm2.has_run or work.mm2 is None or not work.mm2.is_alone)
+            whose = "Java MirrorMaker" if is_java else "what lies on the target, for positions were lost,"
             logger_of(result.flow).info(
                 "%s is taken over from %s at upstream offset %s; %s records behind its position were there already",
                 *(result.source, whose, position.upstream, result.skipped_by_match),

@@ -14,7 +14,12 @@ from typing import Any
 from uuid import UUID
 
 import kafka.errors
-from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
 from kafka.protocol.consumer import (
     FetchRequest,
     FetchResponse,
@@ -455,6 +460,8 @@ class MemoryCluster:
             return self._offsets(request, node)
         if isinstance(request, OffsetForLeaderEpochRequest):
             return self._epochs(request, node)
+        if isinstance(request, DescribeProducersRequest):
+            return self._producers(request)
         assert isinstance(request, FindCoordinatorRequest)
         return FindCoordinatorResponse(error_code=self.coordinator.next_refusal(), node_id=self.coordinator.node)
 
@@ -503,6 +510,9 @@ class MemoryCluster:
             if asked == log.not_told:
                 return partition(partition_index=number, error_code=NOT_LEADER, offset=-1)
             stable = log.stable if request.isolation_level else log.visible
+            if at >= 0:
+                later = (header.base_offset for _, header in log.log if header.times[1] >= at)
+                return partition(partition_index=number, error_code=0, offset=next(later, -1))
             offset = {"start": log.start, "written": log.end, "end": stable}[asked]
             return partition(partition_index=number, error_code=0, offset=offset)
 
@@ -512,6 +522,36 @@ class MemoryCluster:
                     name=each.name,
                     partitions=[answer(each.name, one.partition_index, one.timestamp) for one in each.partitions],
                 )
+                for each in request.topics
+            ]
+        )
+
+    def _producers(self, request: Any) -> Any:
+        topic = DescribeProducersResponse.TopicResponse
+        partition = topic.PartitionResponse
+
+        def answer(name: str, number: int) -> Any:
+            last = {header.producer_id: header for _, header in self.partitions[TopicPartition(name, number)].log}
+            return partition(
+                partition_index=number,
+                error_code=0,
+                active_producers=[
+                    partition.ProducerState(
+                        producer_id=producer_id,
+                        producer_epoch=header.producer_epoch,
+                        last_sequence=-1 if header.is_control else header.base_sequence + header.record_count - 1,
+                        last_timestamp=header.times[1],
+                        coordinator_epoch=-1,
+                        current_txn_start_offset=-1,
+                    )
+                    for producer_id, header in last.items()
+                    if producer_id >= 0
+                ],
+            )
+
+        return DescribeProducersResponse(
+            topics=[
+                topic(name=each.name, partitions=[answer(each.name, number) for number in each.partition_indexes])
                 for each in request.topics
             ]
         )

@@ -186,6 +186,17 @@ def test_a_partition_is_taken_over_only_if_java_mirrormaker_is_found_to_have_cop
     assert runtime.trace(ORDERS) == Mm2Trace(is_alone=True)
 
 
+def test_what_the_flow_is_found_to_have_copied_without_a_record_of_it_is_taken_over_too() -> None:
+    """Under unchanged names others write as well; nothing is begun there as if it were new."""
+    runtime = FlowRuntime(
+        flow_settings("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy")
+    )
+    runtime.take_state(FlowState(), Mm2Traces(matches=False), TakenProducers())
+    assert runtime.trace(ORDERS) is None
+    runtime.take_result(PartitionResult(EAST_WEST, ORDERS, None, written_by_mm2=True))
+    assert runtime.takeovers == {ORDERS: Mm2Trace(matches=False, is_alone=True)}
+
+
 def test_what_is_certain_of_java_mirrormaker_comes_before_what_is_possible() -> None:
     runtime = FlowRuntime(flow_settings())
     runtime.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(5)}, has_run=True), TakenProducers())
