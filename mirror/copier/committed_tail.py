@@ -74,12 +74,12 @@ def undecided(target: Channel, copy: TopicPartition, end: int) -> str | None:
 
 
 def committed(target: Channel, copy: TopicPartition, start: int, end: int) -> Iterator[Batch]:
-    """Yield what is committed in a copy, as if it had been written without transactions.
+    """Yield what is committed in a copy, as if it had been written without transactions, and the markers between.
 
     Raises
     ------
     KafkaProblem
         if that cannot be read.
     """
-    for content, header in read_batches(target, copy, start, end, read_committed=True):
-        yield content, header.without_transaction()
+    for content, header in read_batches(target, copy, start, end, read_committed=True, with_markers=True):
+        yield content, header if header.is_control else header.without_transaction()

@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from mirror.copier import gaps, resume
 from mirror.copier.committed_tail import LOST_END, committed, has_committed, undecided
@@ -325,7 +326,8 @@ def _resume(
 
     def read() -> resume.Logs:
         piece.reached = start_at = max(old.downstream, ends.target_start, foreign_until, looked_until)
-        read_tail = committed if has_lost else read_batches
+        # A marker is no hole that compaction has left.
+        read_tail = committed if has_lost else partial(read_batches, with_markers=True)
         tail = piece.of(read_tail(target, work.target, start_at, ends.target_end))
         originals = read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed)
         skipped = LeftOut(old.left_out)

@@ -230,9 +230,15 @@ class LogReader:
 
 
 def read_batches(
-    channel: Channel, partition: TopicPartition, start: int, end: int, *, read_committed: bool = False
+    channel: Channel,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    read_committed: bool = False,
+    with_markers: bool = False,
 ) -> Iterator[tuple[memoryview, Header]]:
-    """Yield the data batches that hold offsets from ``start`` up to, not including, ``end``.
+    """Yield the data batches that hold offsets from ``start`` up to, not including, ``end``; markers if wanted.
 
     The first and the last batch may reach beyond the range.
 
@@ -241,7 +247,8 @@ def read_batches(
     KafkaProblem
         if the range cannot be read whole.
     """
-    for found, header in LogReader(channel, partition, start).read_to(end, read_committed=read_committed):
+    reader = LogReader(channel, partition, start)
+    for found, header in reader.read_to(end, read_committed=read_committed, with_markers=with_markers):
         if header.base_offset < end:
             yield found, header
 

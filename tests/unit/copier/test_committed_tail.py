@@ -6,6 +6,7 @@ import pytest
 
 from mirror.copier import committed_tail
 from mirror.copier.work import Handover
+from mirror.kafka import batch
 from mirror.kafka.batch import Producer
 from mirror.model.gap import GapKind
 from tests.unit.copier.copying_in_memory import ORDERS, Copying, both_positions, slot, taken_over
@@ -92,6 +93,19 @@ def test_of_what_was_committed_and_is_not_the_source_s_the_partition_stops(exact
     result = exact.epoch(60.0)[ORDERS]
     assert result.stopped is not None
     assert [gap.kind for gap in exact.state().gaps.values()] == [GapKind.UNMATCHED]
+    assert exact.copy().committed() == [b"0", b"1"]
+
+
+def test_the_markers_of_transactions_do_not_explain_why_a_record_was_not_copied(exact: Copying) -> None:
+    """One that was parked, for the target found it too large, and that was put on record in what is lost."""
+    commit_more(exact, b"1")
+    exact.source().log[-1:] = []
+    exact.source().end -= 1
+    exact.source().write(b"parked")
+    (copied,) = batch.records(exact.copy().log[-2][0])
+    exact.source().put(bytes(batch.encode([copied], 0, batch.PLAIN, -1)))
+    result = exact.epoch(60.0)[ORDERS]
+    assert result.stopped is not None
     assert exact.copy().committed() == [b"0", b"1"]
 
 

@@ -258,6 +258,21 @@ def test_a_thinned_tail_that_an_epoch_has_no_time_to_compare_as_a_whole_does_not
         assert copying.epoch(seconds + 1.0)[ORDERS].stopped is None
 
 
+def test_a_marker_in_a_tail_is_nothing_that_the_target_has_lost(copying: Copying) -> None:
+    """Others write in transactions; meanwhile the source has removed the first record that was copied."""
+    copying.begin()
+    lose_the_answer(copying, b"1")
+    copying.copy().mark(Producer(40, 0))
+    copying.source().write(b"2")
+    (original,) = [content for content, header in copying.source().log if header.base_offset == 2]
+    copying.copy().put(bytes(batch.encode(batch.records(original), 0, OURS, 2)))
+    copying.source().delete_records(2)
+    result = copying.epoch()[ORDERS]
+    assert (result.stopped, both_positions(result)) == (None, (3, 4, True))
+    assert copying.copy().values() == [b"0", b"1", b"2"]
+    assert copying.state().gaps == {}
+
+
 def test_what_others_have_written_behind_a_copy_that_the_cleaner_has_removed_does_not_hide_that_it_was_made(
     copying: Copying,
 ) -> None:
