@@ -5,7 +5,8 @@ tombstone, which may go when it is the newest, after everything older of its key
 what was written of it, and of two logs that were cleaned at different times one has some more of the oldest records.
 The cleaner therefore explains that a side lacks a record if that side
 
-* has a later one of the key, which is known to be no stray, and has nothing of the key that is as old or older;
+* has a later one of the key, which is known to be no stray, and has nothing of the key that is as old or older (the
+  later one may lie behind the range: both logs go on while they are read);
 * or has nothing of the key at all, and the newest that the other side has is a tombstone.
 
 It does not explain a record whose place is taken by another one: that was altered. Nor one that the other side has at
@@ -13,10 +14,10 @@ another place: that was moved. Nor one without a key, nor one in front of where 
 
 Which of two records is the older one follows from the exact offset map. Where there is none nothing is explained.
 
-Three things that a cleaner goes by are not seen, so that what it removed for them counts as a difference: records that
-the flow leaves out of its source, or its transforms do; a record that was copied after the range was fixed; and keys
-that transforms make out of values. Nor is it any cleaner's doing that a copy keeps what a tombstone deleted that went
-from the source before it was copied: the deletion is lost, and shows as extra.
+Two things that a cleaner goes by are not seen, so that what it removed for them counts as a difference: records that
+the flow leaves out of its source, or its transforms do; and keys that transforms make out of values. Nor is it any
+cleaner's doing that a copy keeps what a tombstone deleted that went from the source before it was copied: the deletion
+is lost, and shows as extra.
 
 Invariants:
 
@@ -77,18 +78,22 @@ def explain(pair: PartitionPair, original: pa.Table, copied: pa.Table) -> Explai
         whose offset map is known, and which of its sides are compacted; without what is said to be absent, a record of
         the source must be in the copy.
     original, copied
-        all records of both ranges in order, with `COLUMNS`. Records of the source behind its range were not copied yet,
-        and are for what they say of older ones of their keys.
+        all records of both ranges in order, with `COLUMNS`. Records behind them are for what they say of older ones of
+        their keys.
     """
     compaction = pair.compaction
     if compaction is None or not pair.runs:
         raise ValueError(f"{pair.source.partition}: not compacted, or no offset map")
     later_keys = original["key"].filter(pc.greater_equal(original["offset"], pair.source.end))
+    later = copied.filter(pc.greater_equal(copied["offset"], pair.target.end))
+    later_copies = later.filter(pa.array(_written_by(later, pair.writers) | pair.is_shared))["key"]
     original, copied = in_range(original, pair.source), in_range(copied, pair.target)
-    up_key, down_key, later_key = _numbered(original["key"], copied["key"], later_keys)
+    up_key, down_key, later_key, later_copy_key = _numbered(original["key"], copied["key"], later_keys, later_copies)
     up_content, down_content = _contents(original, copied)
     up, down = _offsets(original), _offsets(copied)
-    keys = _Keys(1 + max((int(each.max()) for each in (up_key, down_key, later_key) if len(each)), default=0))
+    keys = _Keys(
+        1 + max((int(each.max()) for each in (up_key, down_key, later_key, later_copy_key) if len(each)), default=0)
+    )
 
     place, is_placed = _places(pair.runs, up)
     # Copies from here on are later than the record; those before `place` are older.
@@ -112,8 +117,10 @@ def explain(pair: PartitionPair, original: pa.Table, copied: pa.Table) -> Explai
     first_copy = keys.first(down_key, down)
     # What others wrote into the copy replaces there what is the same key, as it may.
     is_foreign = ~is_ours & pair.is_shared
-    is_replaced = (keys.last(up_key[is_pair], up[is_pair])[up_key] > up) | (
-        keys.last(down_key[is_foreign], down[is_foreign])[up_key] >= past
+    is_replaced = (
+        (keys.last(up_key[is_pair], up[is_pair])[up_key] > up)
+        | (keys.last(down_key[is_foreign], down[is_foreign])[up_key] >= past)
+        | (keys.count(later_copy_key)[up_key] > 0)
     )
     is_deleted = keys.newest(up_key, original["is_tombstone"])[up_key] & (first_copy[up_key] == _NEVER)
     removed = candidate & ((is_replaced & (first_copy[up_key] >= past)) | is_deleted)

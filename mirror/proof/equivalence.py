@@ -114,11 +114,11 @@ def _read_whole(pair: PartitionPair) -> PartitionPair:
 
     What transforms make of a record that is not copied yet is not looked at: they may leave it out, or fail on it.
     """
-    beyond = 0 if pair.compaction is None or pair.source.transform else pair.compaction.source_end
     notes = pair.notes
     if pair.remembered is not None:
         notes += ("all of it was compared anew: only that shows what the log cleaner has removed",)
-    return replace(pair, source=replace(pair.source, beyond=beyond), remembered=None, notes=notes)
+    source = replace(pair.source, reads_on=pair.source.transform is None)
+    return replace(pair, source=source, target=replace(pair.target, reads_on=True), remembered=None, notes=notes)
 
 
 def _is_read_whole(pair: PartitionPair) -> bool:

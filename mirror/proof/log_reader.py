@@ -21,13 +21,13 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from mirror.kafka.batch import Record
-from mirror.kafka.channel import Channel
+from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.failures import error_message
 from mirror.kafka.log import decoded, read_stretches
 from mirror.model.ledger import LOGS, Column, digest, encode_content, record_id
 from mirror.model.partition import TopicPartition
 from mirror.model.progress import Watch, nobody
-from mirror.model.stretches import Stretch, hold, united
+from mirror.model.stretches import Stretch, hold
 from mirror.model.transforms.chain import TopicTransform
 from mirror.parts import arrow_schema
 from mirror.proof.evidence import MissingEvidence
@@ -65,8 +65,9 @@ class LogRange:
         What of the range is to be read, in order; all of it if it is None.
     with_keys
         Whether the rows have `KEYS` too.
-    beyond
-        Up to where records behind the range are read too, which are no part of it.
+    reads_on
+        Whether what lies behind the range, once that is read, is read too: records that are no part of it, but may be
+        what the log cleaner has removed some of it for meanwhile.
     """
 
     cluster: str
@@ -80,20 +81,13 @@ class LogRange:
     reserved_key: bytes | None = None
     stretches: tuple[Stretch, ...] | None = None
     with_keys: bool = False
-    beyond: int = 0
+    reads_on: bool = False
 
     @property
     def wanted(self) -> tuple[Stretch, ...]:
         """What of the range is to be read, in order."""
         whole = ((self.start, self.end),) if self.end > self.start else ()
         return whole if self.stretches is None else self.stretches
-
-    @property
-    def to_read(self) -> tuple[Stretch, ...]:
-        """What is to be read, in order, also behind the range."""
-        if self.beyond <= self.end:
-            return self.wanted
-        return united((*self.wanted, (self.end, self.beyond)), self.start, self.beyond)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,23 +199,32 @@ class _Records:
         self.size_bytes = 0
 
     def __iter__(self) -> Iterator[Record]:
-        wanted, stretches = self._wanted, self._wanted.to_read
-        if not stretches:
+        wanted = self._wanted
+        if not (wanted.wanted or wanted.reads_on):
             return
         with closing(Channel(wanted.cluster, wanted.client)) as channel:
-            for content, header in read_stretches(
-                channel, wanted.partition, stretches, read_committed=wanted.read_committed
-            ):
-                if header.producer_id in wanted.left_out:
+            yield from self._read(channel, wanted.wanted)
+            if wanted.reads_on:
+                # Asked now: for nothing later was anything removed that was not there any more when it was read.
+                view = View.STABLE if wanted.read_committed else View.VISIBLE
+                end = channel.offsets([wanted.partition], LATEST, view)[wanted.partition]
+                yield from self._read(channel, ((wanted.end, end),) if end > wanted.end else ())
+
+    def _read(self, channel: Channel, stretches: tuple[Stretch, ...]) -> Iterator[Record]:
+        wanted = self._wanted
+        for content, header in read_stretches(
+            channel, wanted.partition, stretches, read_committed=wanted.read_committed
+        ):
+            if header.producer_id in wanted.left_out:
+                continue
+            if header.base_offset < wanted.end:
+                self.size_bytes += len(content)
+            is_whole = hold(stretches, header.base_offset, header.next_offset)
+            for record in decoded(channel, wanted.partition, content):
+                if record.value is None and record.key is not None and record.key == wanted.reserved_key:
                     continue
-                if header.base_offset < wanted.end:
-                    self.size_bytes += len(content)
-                is_whole = hold(stretches, header.base_offset, header.next_offset)
-                for record in decoded(channel, wanted.partition, content):
-                    if record.value is None and record.key is not None and record.key == wanted.reserved_key:
-                        continue
-                    if is_whole or hold(stretches, record.offset, record.offset + 1):
-                        yield record
+                if is_whole or hold(stretches, record.offset, record.offset + 1):
+                    yield record
 
 
 def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
@@ -284,7 +287,7 @@ def read_logs(
     directory.mkdir(parents=True, exist_ok=True)
     target = directory.resolve()
     # The longest first: the last task to start should be a short one.
-    ordered = sorted(ranges, key=lambda each: sum(start - end for start, end in each.to_read))
+    ordered = sorted(ranges, key=lambda each: sum(start - end for start, end in each.wanted))
 
     def read(wanted: LogRange) -> LogOutcome:
         return _read_range(wanted, target)

@@ -85,14 +85,10 @@ class Proven:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """Which sides of a pair are compacted, and where the log of the source ended when that was looked up.
-
-    What lies there behind the range is not copied yet, but the cleaner has seen it.
-    """
+    """Which sides of a pair are compacted."""
 
     source: bool
     target: bool
-    source_end: int
 
 
 @dataclass(frozen=True, slots=True)

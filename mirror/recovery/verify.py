@@ -297,7 +297,6 @@ def plan_pairs(
         left_out += _never_copied(settings, source, [each for each in absent if each not in state.positions])
         memory = Memory(str(flow), *ids, recalled.entries if recalled else {})
         copy_starts = target.offsets(copied.values(), EARLIEST)
-        stable_ends = source.offsets([each for each in copied if each in compacted.sides], LATEST, View.STABLE)
         # Whoever wrote before these ends, and what was recorded of it, stands in what is read of the state after them.
         seen_to = target.offsets(copied.values(), LATEST)
         looked_to = target.offsets(copied.values(), LATEST)
@@ -390,9 +389,7 @@ def plan_pairs(
                 is_shared=is_shared,
                 absences=declared[partition],
                 parked=parked.get(partition, {}),
-                compaction=Compaction(*compacted.sides[partition], stable_ends[partition])
-                if partition in compacted.sides
-                else None,
+                compaction=Compaction(*compacted.sides[partition]) if partition in compacted.sides else None,
                 notes=notes,
                 unmapped=tuple((each.start, each.end) for each in offset_map.sparse_maps),
                 own_from=own_from,

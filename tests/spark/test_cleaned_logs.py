@@ -47,6 +47,9 @@ class Clusters:
         for side, states in ((pair.source, source), (pair.target, copy)):
             self.logs[side.cluster, side.partition] = list(states)
 
+    def end(self, address: Read) -> int:
+        return self.logs[address][0].end
+
     def by_batches(
         self, channel: Channel, partition: TopicPartition, stretches: Sequence[Stretch], **_: bool
     ) -> Iterator[tuple[memoryview, Header]]:
@@ -72,6 +75,10 @@ class Channel:
 
     alias: str
     client: object
+    clusters: Clusters
+
+    def offsets(self, partitions: Sequence[TopicPartition], *_: object) -> dict[TopicPartition, int]:
+        return {each: self.clusters.end((self.alias, each)) for each in partitions}
 
     def close(self) -> None: ...
 
@@ -82,7 +89,7 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> Clusters:
     clusters = Clusters()
     for module, read in ((raw_reader, clusters.by_batches), (log_reader, clusters.by_records)):
         monkeypatch.setattr(module, "in_tasks", lambda _spark, work, do, *_: [do(each) for each in work])
-        monkeypatch.setattr(module, "Channel", Channel)
+        monkeypatch.setattr(module, "Channel", lambda *whither: Channel(*whither, clusters))
         monkeypatch.setattr(module, "read_stretches", lambda *args, read=read, **more: closable(read(*args, **more)))
     return clusters
 
@@ -146,7 +153,7 @@ def pair_of(
         LogRange("west", {}, copy, 0, copy_end, with_keys=True),
         Runs.of(run for run in logs.runs if run.upstream < end),
         frozenset({MIRROR.producer_id}),
-        compaction=Compaction(source=True, target=True, source_end=logs.source.end),
+        compaction=Compaction(source=True, target=True),
         **more,
     )
 
@@ -264,7 +271,7 @@ def test_what_the_cleaner_does_not_explain_is_found_and_located(
 def test_what_explains_may_be_known_to_be_equal_remembered_or_behind_what_is_copied(
     spark: SparkSession, clusters: Clusters, tmp_path: Path
 ) -> None:
-    """Such a pair is read whole, with what the source has behind the range; and once more what changed while it was read."""
+    """Such a pair is read whole, with what is behind the range by then; and once more what changed while it was read."""
     logs = copied(ROWS)
     by_bytes = pair_of(0, logs)
     clusters.add(by_bytes, [cleaned(logs.source, 3)], [logs.copy])
@@ -279,7 +286,10 @@ def test_what_explains_may_be_known_to_be_equal_remembered_or_behind_what_is_cop
     absent = Absence(AbsenceKind.GAP, 6, 7, "poison", acknowledged=True)
     lacking = pair_of(4, logs, absences=(absent,))
     clusters.add(lacking, [logs.source], [without(cleaned(logs.copy, 13), {9}.__contains__)])
-    pairs = [by_bytes, remembered, lagging, changing, lacking]
+    # The mirror goes on, and the cleaner of the copy has come behind the range.
+    going_on = pair_of(5, logs, 7, 10)
+    clusters.add(going_on, [logs.source], [cleaned(logs.copy, 13)])
+    pairs = [by_bytes, remembered, lagging, changing, lacking, going_on]
     said = verify(spark, pairs, tmp_path)
 
     assert [(each.verdict, counts(each), each.cleaned) for each in said.partitions] == [
@@ -288,10 +298,11 @@ def test_what_explains_may_be_known_to_be_equal_remembered_or_behind_what_is_cop
         (Verdict.PASS, {}, Cleaned(5, 0)),
         (Verdict.PASS, {}, Cleaned(0, 5)),
         (Verdict.PASS, {}, Cleaned(0, 4)),
+        (Verdict.PASS, {}, Cleaned(0, 5)),
     ]
-    assert [each.records for each in said.partitions] == [9, 10, 2, 10, 10]
+    assert [each.records for each in said.partitions] == [9, 10, 2, 10, 10, 7]
     assert {each.compared.by_bytes.records + each.compared.remembered.records for each in said.partitions} == {0}
-    assert [sum(one.records or 0 for one in each.absences) for each in said.partitions] == [0, 0, 0, 0, 1]
+    assert [sum(one.records or 0 for one in each.absences) for each in said.partitions] == [0, 0, 0, 0, 1, 0]
 
 
 # Which side cannot be read to its end, and what cleaners have removed of the source, and of the copy.
@@ -322,7 +333,7 @@ def test_a_pair_that_is_not_compacted_or_shares_a_side_is_explained_nothing(
 ) -> None:
     logs = copied(ROWS)
     plain, shared = (replace(pair_of(number, logs), compaction=None) for number in (0, 1))
-    shared = replace(shared, compaction=Compaction(source=True, target=True, source_end=logs.source.end))
+    shared = replace(shared, compaction=Compaction(source=True, target=True))
     also = replace(shared, source=replace(shared.source, partition=TopicPartition("orders", 2)))
     for pair in (plain, shared, also):
         clusters.add(pair, [cleaned(logs.source, 3)], [logs.copy])

@@ -68,7 +68,7 @@ class History:
             LogRange("west", {}, COPY, 0, self.place(self.copied)),
             Runs.of(runs),
             frozenset({OURS}),
-            compaction=Compaction(source=True, target=True, source_end=len(self.written)),
+            compaction=Compaction(source=True, target=True),
             **more,  # type: ignore[arg-type]
         )
 
@@ -251,8 +251,8 @@ def test_only_a_cleaner_that_is_at_work_explains() -> None:
     history = History([A1, A2, B, B], 4, {0, 1, 3}, {1, 2, 3})
     pair = history.pair()
     assert history.left(pair) == ([], [])
-    only_source = replace(pair, compaction=Compaction(source=True, target=False, source_end=4))
-    only_target = replace(pair, compaction=Compaction(source=False, target=True, source_end=4))
+    only_source = replace(pair, compaction=Compaction(source=True, target=False))
+    only_target = replace(pair, compaction=Compaction(source=False, target=True))
     assert (history.left(only_source), history.left(only_target)) == (([0], []), ([], [2]))
 
 
