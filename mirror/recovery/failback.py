@@ -254,7 +254,7 @@ def _mirrored_home(move: Move, forward: FlowEnds, anew: Collection[str]) -> Step
     flow = move.flow
 
     def act(_: Known) -> Result:
-        done = copies_again(move.ends)
+        done = copies_again(move.ends, anew)
         done += await_made_anew(move, forward, anew)
         detail = move.await_copy(dict(move.ends.ends().ends), is_in_the_way=False)
         return Result(Verdict.PASS, f"{done}; {detail}, as of when this step began")

@@ -539,10 +539,16 @@ def copy_back(move: Move, back: FlowEnds | None) -> Step:
     return Step("copy back", doing, act)
 
 
-def copies_again(ends: FlowEnds) -> str:
-    """Have a flow copied again that was cut; return, for people, how it stands. What is paused by hand stays so."""
+def copies_again(ends: FlowEnds, anew: Collection[str] = ()) -> str:
+    """Have a flow copied again that was cut; return, for people, how it stands. What is paused by hand stays so.
+
+    What was wrong with topics of its target that were made ``anew`` since is not told.
+    """
+    # Looked up while it is cut: that it was paused, as its last report says, is no trouble behind the pause.
+    before = ends.copied()
     detail = ends.resume()
     if not ends.is_running():
         return f"{detail}; no engine runs it: mirror run FILE"
-    troubles = ends.copied().report_troubles
+    mended = tuple(f"{each}{mark}:" for each in before.positions if each.topic in anew for mark in ("", " is stopped"))
+    troubles = [each for each in before.report_troubles if not each.startswith(mended)]
     return f"{detail}; its engine reported last: {named(troubles)}" if troubles else detail

@@ -133,6 +133,33 @@ def test_what_is_wrong_with_the_flow_back_is_told_as_it_is_resumed() -> None:
     )
 
 
+def test_what_a_topic_made_anew_was_stopped_for_is_not_told_as_it_is_copied_again() -> None:
+    """It filled thirty lines of a step that had passed, with the advice to do what had just been done."""
+    world = World()
+    ends = StandInEnds(world, HOME.flow)
+    mended, other = f"{min(ends.copied().positions)} is stopped: others are there", "payments-0 is stopped: poison"
+    world.troubles = (mended, other, mended.replace(" is stopped", ""))
+    topics = {each.topic for each in ends.copied().positions}
+    assert copies_again(ends, topics) == f"west->east is not cut; its engine reported last: {other}"
+    assert mended in copies_again(ends)
+
+
+def test_that_it_was_paused_is_no_trouble_of_a_flow_that_is_copied_again() -> None:
+    class Paused(StandInEnds):
+        """The last report is of the pause."""
+
+        is_resumed = False
+
+        def copied(self) -> Copied:
+            return replace(super().copied(), report_troubles=("topics were paused",) if self.is_resumed else ())
+
+        def resume(self) -> str:
+            self.is_resumed = True
+            return super().resume()
+
+    assert copies_again(Paused(World(), HOME.flow)) == "west->east is not cut"
+
+
 def test_a_copy_that_is_waited_for_tells_how_many_records_are_left(tmp_path: Path) -> None:
     class Behind(StandInEnds):
         """Four records are copied between two looks."""
