@@ -418,7 +418,7 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         out.print(
             f"Not copied when this began, and so not compared: {amount} of {counted(len(waiting), 'partition')}, most "
             f"in {most['topic']}-{most['partition']} ({most['offsets']:,}); mirror status says why, "
-            "and mirror stranded lists the records.",
+            "and mirror stranded lists those that the source alone has.",
             markup=False,
             highlight=False,
         )

@@ -16,7 +16,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, paused_of
 
 LEFT_OUT = "left as they are on the target while the flow is cut by a failover"
-_BEING_COMPARED = "what lies on the target is being compared with the source"
+_TO_BE_COMPARED = "what lies on the target has still to be compared with the source"
 _NOT_TAKEN_OVER = "it is to be taken over from Java MirrorMaker"
 _NOT_BEGUN = "it is not on record yet where its copy is to begin (auto.offset.reset = latest)"
 
@@ -155,4 +155,4 @@ def _why_open(runtime: FlowRuntime, source: TopicPartition) -> str:
     if (stopped := runtime.stopped.get(source)) is not None:
         return stopped
     trouble = _NOT_TAKEN_OVER if source in runtime.takeovers else runtime.troubles.get(source)
-    return trouble or (_BEING_COMPARED if source in runtime.handovers else _NOT_BEGUN)
+    return trouble or (_TO_BE_COMPARED if source in runtime.handovers else _NOT_BEGUN)

@@ -407,7 +407,10 @@ def _unseen_since(copied: Copied) -> str:
     if copied.untroubled_at_ms is not None:
         clean = iso_time(copied.untroubled_at_ms)
         return f"since a minute at most before {clean}, when the engine last reported no trouble (at {at}: {troubles})"
-    return f"since the engine last copied from it without trouble, longer ago than its last report, {at} ({troubles})"
+    return (
+        f"since an engine last copied from it without trouble (when is not on record: the last report, {at}, is of "
+        f"trouble already: {troubles})"
+    )
 
 
 def notes_of(move: Move, back: FlowEnds | None, copied: Copied) -> tuple[str, ...]:

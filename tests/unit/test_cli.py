@@ -469,7 +469,7 @@ def test_what_was_not_copied_yet_is_told_beside_the_verdict(monkeypatch: pytest.
     assert status == 0
     assert (
         "Not copied when this began, and so not compared: 380 offsets of 2 partitions, most in orders-0 (376); mirror "
-        "status says why, and mirror stranded lists the records."
+        "status says why, and mirror stranded lists those that the source alone has."
     ) in " ".join(text.split())
 
 

@@ -745,8 +745,9 @@ def test_an_engine_that_reports_on_without_its_source_does_not_narrow_what_is_lo
     world = replace(lost(), troubles=("east: connection refused",))
     plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
     assert plan.loss.bound == (
-        "what east has acknowledged since the engine last copied from it without trouble, longer ago than its last "
-        "report, 1970-01-01T00:00:00Z (east: connection refused), is not known (it was not asked)"
+        "what east has acknowledged since an engine last copied from it without trouble (when is not on record: the "
+        "last report, 1970-01-01T00:00:00Z, is of trouble already: east: connection refused), is not known (it was not "
+        "asked)"
     )
 
 
