@@ -159,6 +159,8 @@ def parse_bootstrap(options: list[str]) -> dict[str, str]:
         alias, equals, value = option.partition("=")
         if not equals or not alias or not value:
             raise BadRequest(f"--bootstrap is written ALIAS=HOST:PORT[,HOST:PORT...], got {option!r}")
+        if "=" in value:
+            raise BadRequest(f"--bootstrap is given once for each cluster, got {option!r}")
         if alias in addresses:
             raise BadRequest(f"--bootstrap {alias} is there twice; give all its addresses in one, comma-separated")
         addresses[alias] = value

@@ -34,17 +34,16 @@ from mirror.model.translation import Exact
 from mirror.proof.comparison import Equivalence
 from mirror.proof.equivalence import verify
 from mirror.proof.left_out import LeftOut
-from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found as FoundOutside
 from mirror.proof.outside import Outside, Seen, late_of, look_outside
-from mirror.proof.pairs import Compaction, PartitionPair
+from mirror.proof.pairs import PartitionPair
 from mirror.proof.verified_ranges import Logs, Memory, updated
+from mirror.recovery.compared_pair import Compacted, Looked, is_read_committed, pair_of
 from mirror.recovery.parked_records import parked_contents
 from mirror.recovery.removed_copies import RemovedCopies
 from mirror.recovery.shared_copies import mirrored_by_other_flows, shared_copies
 from mirror.recovery.uncompared import (
     begin_of,
-    given_up,
     held_back,
     judged,
     left_by_java,
@@ -54,7 +53,6 @@ from mirror.recovery.uncompared import (
     undecided,
 )
 from mirror.recovery.verify_memory import clusters_of, recalled_from, with_memory
-from mirror.same_offsets.fillers import RESERVED_KEY
 from mirror.spark import spark_asked, spark_session
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -299,17 +297,15 @@ def plan_pairs(
         copy_starts = target.offsets(copied.values(), EARLIEST)
         # Whoever wrote before these ends, and what was recorded of it, stands in what is read of the state after them.
         seen_to = target.offsets(copied.values(), LATEST)
-        looked_to = target.offsets(copied.values(), LATEST)
         # What is read as committed is read up to the first transaction that is open.
-        committed = {copy for each, copy in copied.items() if _is_read_committed(state, mirrors.flow_back(each.topic))}
-        looked_to |= target.offsets(committed, LATEST, View.STABLE) if committed else {}
+        committed = {copy for each, copy in copied.items() if is_read_committed(state, mirrors.flow_back(each.topic))}
+        looked_to = seen_to | (target.offsets(committed, LATEST, View.STABLE) if committed else {})
         state, liveness = LivenessWatch().look(log.observe)
         is_running = is_engine_running(state.run, liveness)
         if not is_running:
             left_out += undecided(settings, looked_to, seen_to)
         ends, copy_ends = source.offsets(copied, LATEST), target.offsets(copied.values(), LATEST)
         declared = {partition: absences(state, partition) for partition in copied}
-        parked = parked_contents(target, flow.source, declared)
         shared = shared_copies(
             settings,
             flows,
@@ -317,6 +313,10 @@ def plan_pairs(
             copied,
             mirrors,
             {each.topic for each in copied.values()} if others_write else mirrored,
+        )
+        looked = Looked(
+            *(settings, source_client, target_client, state, mirrors, compacted, shared, unknown),
+            *(declared, parked_contents(target, flow.source, declared), ends, copy_ends),
         )
         pairs, outside = [], []
         logs = {}
@@ -336,64 +336,7 @@ def plan_pairs(
                 settings, partition, copy, offset_map, start, copy_start, is_recreated=bool(anew), removed=head
             )
             left_out += begin.left_out
-            is_shared = copy in shared
-            takeover = state.takeovers.get(partition)
-            own_from = (takeover.downstream or 0) if takeover is not None else 0
-            now_to = settings.copy_of(partition.topic)
-            notes = (*anew, *given_up(state, partition, begin.upstream), *compacted.notes.get(partition, ()))
-            if not (is_shared or settings.is_alone(partition.topic)):
-                notes += unknown
-            if now_to != copy.topic:
-                message = (
-                    f"it was copied to {copy.topic}, which is compared; by the settings now it would go to {now_to}"
-                )
-                notes += (f"{message}, where nothing of it is",)
-            # Whatever the map speaks of was there: a log that ends before was cut, or is another one.
-            if ends[partition] < offset_map.upstream_next:
-                notes += (f"{flow.source} ends at {ends[partition]}, and {offset_map.upstream_next} was copied up to",)
-            if copy_ends[copy] < offset_map.downstream_next:
-                notes += (f"the copy ends at {copy_ends[copy]}, and went on to {offset_map.downstream_next}",)
-            back = mirrors.flow_back(partition.topic)
-            pair = PartitionPair(
-                LogRange(
-                    flow.source,
-                    source_client,
-                    partition,
-                    begin.upstream,
-                    min(offset_map.upstream_next, ends[partition]),
-                    read_committed=settings.reads_committed,
-                    transform=settings.transform_of(partition.topic),
-                    with_keys=partition in compacted.sides,
-                    reserved_key=RESERVED_KEY if offset_map.same_offsets else None,
-                    left_out=frozenset[int]().union(
-                        *(
-                            mirrors.known[name].writers
-                            for name in mirrors.left_out(partition.topic)
-                            if name in mirrors.known
-                        )
-                    ),
-                ),
-                LogRange(
-                    flow.target,
-                    target_client,
-                    copy,
-                    begin.downstream,
-                    min(offset_map.downstream_next, copy_ends[copy]),
-                    read_committed=_is_read_committed(state, back),
-                    with_keys=partition in compacted.sides,
-                    reserved_key=RESERVED_KEY if offset_map.same_offsets else None,
-                ),
-                offset_map.expected_runs,
-                # What is copied both ways is there whoever wrote it, at its offset.
-                frozenset() if back is not None else frozenset(state.writers),
-                is_shared=is_shared,
-                absences=declared[partition],
-                parked=parked.get(partition, {}),
-                compaction=Compaction(*compacted.sides[partition]) if partition in compacted.sides else None,
-                notes=notes,
-                unmapped=tuple((each.start, each.end) for each in offset_map.sparse_maps),
-                own_from=own_from,
-            )
+            pair = pair_of(looked, partition, copy, offset_map, begin, anew)
             logs[partition] = Logs(
                 copy.topic,
                 source.topic_id(partition.topic),
@@ -412,7 +355,7 @@ def plan_pairs(
             pairs.append(pair)
             end = max(pair.target.end, copy_starts[copy])
             behind = end, max(looked_to[copy], end)
-            before = (0, 0) if is_shared else begin.before
+            before = (0, 0) if pair.is_shared else begin.before
             outside.append(Outside(pair.target, before, behind, frozenset(state.writers)))
         reached = {pair.source.partition: pair.source.end for pair in pairs}
         left_out += held_back(settings, state, reached, ends)
@@ -422,15 +365,6 @@ def plan_pairs(
         log.close()
         source.close()
         target.close()
-
-
-def _is_read_committed(state: FlowState, back: FlowSettings | None) -> bool:
-    """Tell whether a copy is looked at without what was aborted there, given the flow by which it goes both ways.
-
-    What the flow itself has aborted is not part of the copy (EOS-09), and what applications there have aborted is
-    nowhere else if the flow back leaves it out (REC-08).
-    """
-    return bool(state.transactional_ids) or (back is not None and back.reads_committed)
 
 
 def _chosen(
@@ -482,28 +416,12 @@ def _never_copied(settings: FlowSettings, source: Channel, partitions: Sequence[
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Compacted:
-    """Which source partitions, or their copies, are compacted.
-
-    Attributes
-    ----------
-    sides
-        whether the source is, and whether the copy is; partitions of which neither is are not there.
-    notes
-        of the partitions of which that could not be known.
-    """
-
-    sides: Mapping[TopicPartition, tuple[bool, bool]]
-    notes: Mapping[TopicPartition, tuple[str, ...]]
-
-
 def _looked_up(
     settings: FlowSettings,
     clusters: Mapping[str, ClusterSettings],
     flows: Sequence[FlowSettings],
     copied: Mapping[TopicPartition, TopicPartition],
-) -> tuple[Mirrors, tuple[frozenset[str], tuple[str, ...]], tuple[str, str], _Compacted, list[TopicPartition]]:
+) -> tuple[Mirrors, tuple[frozenset[str], tuple[str, ...]], tuple[str, str], Compacted, list[TopicPartition]]:
     """Look both clusters up.
 
     Returns
@@ -533,7 +451,7 @@ def _looked_up(
         return mirrors, mirrored, ids, _compacted(source, target, copied), others
 
 
-def _compacted(source: Cluster, target: Cluster, copied: Mapping[TopicPartition, TopicPartition]) -> _Compacted:
+def _compacted(source: Cluster, target: Cluster, copied: Mapping[TopicPartition, TopicPartition]) -> Compacted:
     """Return what is compacted; where that cannot be known, every record that a side lacks counts as a difference."""
     policies = {
         cluster: _policies(cluster, names)
@@ -556,7 +474,7 @@ def _compacted(source: Cluster, target: Cluster, copied: Mapping[TopicPartition,
         ]
         if unknown:
             notes[partition] = tuple(unknown)
-    return _Compacted(sides, notes)
+    return Compacted(sides, notes)
 
 
 def _policies(cluster: Cluster, topics: Collection[str]) -> Found[str, str]:

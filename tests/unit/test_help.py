@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from mirror.cli import app
 from mirror.lab.commands import parse_bootstrap
+from mirror.lab.errors import BadRequest
 
 
 def _commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
@@ -35,4 +36,8 @@ def test_addresses_in_the_readme_are_those_of_the_clusters_that_it_names() -> No
     words = line.split()
     given = parse_bootstrap([words[at + 1] for at, word in enumerate(words) if word == "--bootstrap"])
     assert list(given) == words[words.index("--clusters") + 1].split(",")
-    assert not any("=" in each for each in given.values())
+
+
+def test_addresses_of_two_clusters_in_one_option_are_refused() -> None:
+    with pytest.raises(BadRequest, match="once for each cluster"):
+        parse_bootstrap(["east=host:9092,west=host:9093"])
