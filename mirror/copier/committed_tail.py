@@ -13,12 +13,13 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from mirror.copier.tail_match import Batch
 from mirror.kafka.batch import marker_is_abort
-from mirror.kafka.channel import LATEST, Channel, View
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.log import LogReader, read_batches
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.partition import TopicPartition
 
 LOST_END = "the state topic has lost the end of what it had, as by an unclean leader election"
@@ -54,6 +55,27 @@ def has_committed(target: Channel, copy: TopicPartition, start: int, end: int, i
                 return True
             open_transactions.discard(writer)
     return False
+
+
+def committed_behind(
+    target: Channel, positions: Mapping[TopicPartition, int], is_ours: Callable[[int], bool]
+) -> frozenset[TopicPartition]:
+    """Return the copies in which a flow has committed records behind positions that were committed; or may have.
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    starts, ends = (target.find_offsets(list(positions), at) for at in (EARLIEST, LATEST))
+    found = set(positions) - (starts.keys() & ends.keys())
+    for copy in positions.keys() - found:
+        try:
+            behind = has_committed(target, copy, max(positions[copy], starts[copy]), ends[copy], is_ours)
+        except KafkaProblem:
+            behind = True
+        found |= {copy} if behind else set()
+    return frozenset(found)
 
 
 def undecided(target: Channel, copy: TopicPartition, end: int) -> str | None:

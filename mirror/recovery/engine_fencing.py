@@ -17,6 +17,7 @@ from contextlib import closing
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import now_ms
+from mirror.engine.committed_copies import reaching_further
 from mirror.engine.election import Election, Identity
 from mirror.engine.flow_producers import FlowProducers
 from mirror.engine.flow_runtime import REFUSED_SECONDS
@@ -126,6 +127,7 @@ class EngineFencing:
             frozenset() if was_settled else unrefused,
             weakness or (KEEPS_OFFSETS if kept else FORMER_OFFSETS),
             has_lost=bool(self._has_lost),
+            behind=reaching_further(self._settings.flow, client, state, copies),
         )
         if self._led_term() != term:
             # All that took a while; another engine has taken the flow over meanwhile.
@@ -165,6 +167,7 @@ def report_without_engine(
     weakness: str = "",
     *,
     has_lost: bool = False,
+    behind: frozenset[TopicPartition] = frozenset(),
 ) -> PauseReport:
     """Return what is to be said of the paused topics of a flow that no engine leads.
 
@@ -178,6 +181,8 @@ def report_without_engine(
         why it does not refuse that there.
     has_lost
         whether the state topic has lost its end, so that no mark of a position as the last one counts.
+    behind
+        the partitions whose positions were committed and are not the last ones.
     """
     is_clean = state.claim is None or (state.claim.is_released and state.claim.is_settled)
     paused = paused_of(state.pauses, state.positions)
@@ -188,7 +193,11 @@ def report_without_engine(
         {
             source: _NOT_COMPARED
             for source in sorted(paused - late)
-            if has_lost or not (state.positions[source].atomic or (is_clean and state.positions[source].settled))
+            if has_lost
+            or not (
+                (state.positions[source].atomic and source not in behind)
+                or (is_clean and state.positions[source].settled)
+            )
         },
         (paused & unrefused) - late,
         weakness if (paused & unrefused) - late else "",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from mirror.copier import committed_tail
 from mirror.copier.work import Handover
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer
+from mirror.kafka.channel import Channel
 from mirror.model.gap import GapKind
-from tests.unit.copier.copying_in_memory import ORDERS, Copying, both_positions, slot, taken_over
+from mirror.model.partition import TopicPartition
+from tests.unit.copier.copying_in_memory import ORDERS, PAID, Copying, both_positions, slot, taken_over
 
 THEIRS = Producer(40, 0, is_transactional=True)
 
@@ -177,3 +181,26 @@ def test_while_somebody_s_transaction_keeps_it_from_being_read_it_is_waited_for(
     result = exact.epoch(6.0)[ORDERS]
     assert (result.skipped_by_match, result.stopped) == (1, None)
     assert "a transaction is open" in exact.driver.troubles()[0]
+
+
+def test_of_several_copies_those_are_named_in_which_more_was_committed_or_of_which_nobody_tells(exact: Copying) -> None:
+    copy = exact.pairs[ORDERS]
+    exact.create("paid")
+    paid = exact.pairs[PAID]
+
+    def found() -> frozenset[TopicPartition]:
+        channel = Channel("west", exact.flow.target_client)
+        with closing(channel):
+            return committed_tail.committed_behind(channel, {copy: at, paid: 0}, exact.flow.writers.__contains__)
+
+    at = handed_over(exact).position.downstream
+    assert found() == set()
+    exact.source().write(b"1")
+    exact.epoch(0.5)
+    assert found() == {copy}
+    at = handed_over(exact).position.downstream
+    exact.copy().refuse_fetch(29)
+    assert found() == {copy}
+    exact.copy(PAID).leader = None
+    exact.copy().refuse_fetch(0)
+    assert found() == {paid}

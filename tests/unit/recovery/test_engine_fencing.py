@@ -10,6 +10,7 @@ import pytest
 
 from mirror.config.settings import MirrorSettings
 from mirror.control.flow_log import FlowLog
+from mirror.engine import committed_copies
 from mirror.engine.late_writes import FORMER_OFFSETS, KEEPS_OFFSETS
 from mirror.engine.same_offsets_fence import Refusing
 from mirror.engine.taken_producers import TakenProducers
@@ -57,6 +58,9 @@ class Flow:
         self.note: str | None = None
         # The fence of the producer of the source's offsets.
         self.refusing = Refusing()
+        # What was committed behind positions, as their copies tell.
+        self.behind: frozenset[TopicPartition] = frozenset()
+        self.asked_behind: list[dict[TopicPartition, int]] = []
         self.state = FlowState()
         for record in (
             pause_record(PauseWish("all", None, True, "ann", 1)),
@@ -88,6 +92,12 @@ class Flow:
             return self.refusing
         return Refusing()
 
+    def committed_behind(
+        self, _: Any, positions: dict[TopicPartition, int], is_ours: Callable[[int], bool]
+    ) -> frozenset[TopicPartition]:
+        self.asked_behind.append(positions)
+        return self.behind
+
     def publish(self, record: StateRecord) -> None:
         self.said.append(record)
 
@@ -110,6 +120,8 @@ def of(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(engine_fencing, "Election", lambda *_, **_how: flow)
         monkeypatch.setattr(engine_fencing, "FlowProducers", lambda *_, **_how: flow)
         monkeypatch.setattr(engine_fencing, "refuse_same_offsets", flow.refuse_same_offsets)
+        monkeypatch.setattr(committed_copies, "committed_behind", flow.committed_behind)
+        monkeypatch.setattr(committed_copies, "Channel", lambda *_: SimpleNamespace(close=lambda: None))
         return EngineFencing(flow_settings(*settings), 6.0)
 
     return made
@@ -154,6 +166,21 @@ def test_no_mark_counts_where_the_state_topic_has_lost_a_term(of: Any) -> None:
         found = flow.try_once(of(flow))
         assert found is not None
         assert set(found.unsettled) == ({ORDERS} if has_lost else set())
+
+
+def test_a_committed_position_does_not_count_where_more_was_committed_behind_it(of: Any) -> None:
+    """In the term of the engine that is gone, so that no epoch of a producer tells."""
+    for behind in (frozenset[TopicPartition](), frozenset({COPY})):
+        flow = Flow(2, 2)
+        flow.behind = behind
+        flow.state.apply(*Position(5, 7, 0, True, target="east.orders", atomic=True).record(ORDERS))
+        found = flow.try_once(of(flow))
+        assert found is not None
+        assert set(found.unsettled) == ({ORDERS} if behind else set())
+        assert flow.asked_behind == [{COPY: 7}]
+    flow = Flow(2, 2)
+    assert flow.try_once(of(flow)) is not None
+    assert flow.asked_behind == [], "of what was not committed nothing is asked"
 
 
 def test_nobody_is_said_to_be_gone_where_another_engine_leads_the_flow_by_then(of: Any) -> None:
