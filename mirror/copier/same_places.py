@@ -427,8 +427,12 @@ def _replaced(
             if each.offset == last:
                 is_own = header.producer_id == producer_of(flow.flow).producer_id
                 return last if is_own and is_filler(each) else None
-    # Its own cleaner may have removed it.
-    return None if is_compacted else last
+    if not is_compacted:
+        return last
+    # Its own cleaner may have removed it, but for a later one of its key alone; or what deletes one, after a while.
+    batches = read_batches(source, work.source, last + 1, ends.source_end, read_committed=flow.read_committed)
+    behind = (each.key for each in _originals(work, batches, last + 1, ends.source_end))
+    return None if original.value is None or original.key in behind else last
 
 
 def _read_from(position: Position, ends: Ends) -> int:

@@ -687,3 +687,37 @@ def test_a_filler_where_a_truncated_source_has_another_record_by_now_stops_the_c
     else:
         assert isinstance(place, Refused)
         assert f"it lacks the source's record at offset {lacked}, of a later leader" in place.reason
+
+
+@pytest.mark.parametrize(
+    ("value", "behind", "lost"),
+    [
+        (b"order", [], 4),
+        (b"order", [b"other"], 4),
+        # The copy of that one, or of one behind it, may be what the cleaner has removed the record for.
+        (b"order", [b"other", b"key"], None),
+        # What deletes a key is removed after a while without any.
+        (None, [], None),
+    ],
+)
+def test_of_a_compacted_copy_the_last_record_is_lost_where_no_later_one_of_its_key_explains_that_it_is_gone(
+    value: bytes | None, behind: Sequence[bytes], lost: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target has lost it, and the cleaner has removed what filled its offset since."""
+    source = [(4, b"key", value), *((5 + number, key, b"later") for number, key in enumerate(behind))]
+
+    def read(channel: Channel, _: TopicPartition, start: int, end: int, **__: object) -> Iterator[Batch]:
+        for offset, key, content in source if str(channel) == "source" else ():
+            if start <= offset < end:
+                yield lies_at(offset, THEIRS, content, key=key)
+
+    monkeypatch.setattr(same_places, "read_batches", read)
+    on_record = Position(5, 5, 0, True, 0, "here", "there", same_offsets=True)
+    work = PartitionWork(FLOW, ORDERS, TopicPartition("west.orders", 0), "here", None, target_id="there")
+    ends = Ends(0, 9, 0, 6, 6, 9)
+    place = gone_on(work, Handover(on_record, (Run(0, 0, 5),), clean=False), ends, is_compacted=True)
+    if lost is None:
+        assert isinstance(place, Ready), place
+    else:
+        assert isinstance(place, Refused)
+        assert f"something else lies at offset {lost}, where the source has a record that was copied" in place.reason
