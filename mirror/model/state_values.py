@@ -24,6 +24,9 @@ NOT_KNOWN = -1
 
 PAUSE_KEY = "pause"
 
+WERE_PAUSED = "topics were paused: where their logs ended was not seen"
+"""What a report of a flow with pauses says to whoever asks when there may be none in force any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
@@ -66,7 +69,7 @@ class RunReport:
     def left_behind(self) -> RunReport:
         """Return it as that of an engine that is gone: when it last reported, and what was wrong then, still counts."""
         # Whoever asks later may find no pause in force any more.
-        paused = ("topics were paused: where their logs ended was not seen",) if self.state == "PAUSED" else ()
+        paused = (WERE_PAUSED,) if self.state == "PAUSED" else ()
         return RunReport("STOPPED", (*self.troubles, *paused), self.at_ms, (), self.stopped, self.untroubled_at_ms)
 
 

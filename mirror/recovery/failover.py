@@ -15,6 +15,7 @@ from mirror.kafka.topic_ids import differ
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import WERE_PAUSED
 from mirror.model.verdict import Verdict
 from mirror.recovery.denying import DENY, Denying, deny_step
 from mirror.recovery.flow_ends import Copied, Ends, FlowEnds
@@ -545,13 +546,12 @@ def copy_back(move: Move, back: FlowEnds | None) -> Step:
 def copies_again(ends: FlowEnds, anew: Collection[str] = ()) -> str:
     """Have a flow copied again that was cut; return, for people, how it stands. What is paused by hand stays so.
 
-    What was wrong with topics of its target that were made ``anew`` since is not told.
+    What was wrong with topics of its target that were made ``anew`` since is not told, nor that it had been cut.
     """
-    # Looked up while it is cut: that it was paused, as its last report says, is no trouble behind the pause.
-    before = ends.copied()
     detail = ends.resume()
     if not ends.is_running():
         return f"{detail}; no engine runs it: mirror run FILE"
-    mended = tuple(f"{each}{mark}:" for each in before.positions if each.topic in anew for mark in ("", " is stopped"))
-    troubles = [each for each in before.report_troubles if not each.startswith(mended)]
+    record = ends.copied()
+    mended = tuple(f"{each}{mark}:" for each in record.positions if each.topic in anew for mark in ("", " is stopped"))
+    troubles = [each for each in record.report_troubles if each != WERE_PAUSED and not each.startswith(mended)]
     return f"{detail}; its engine reported last: {named(troubles)}" if troubles else detail

@@ -21,6 +21,7 @@ from mirror.kafka.problems import ClusterError
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
+from mirror.model.state_values import RunReport
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Done, Nobody, NotDone
@@ -144,20 +145,12 @@ def test_what_a_topic_made_anew_was_stopped_for_is_not_told_as_it_is_copied_agai
     assert mended in copies_again(ends)
 
 
-def test_that_it_was_paused_is_no_trouble_of_a_flow_that_is_copied_again() -> None:
-    class Paused(StandInEnds):
-        """The last report is of the pause."""
-
-        is_resumed = False
-
-        def copied(self) -> Copied:
-            return replace(super().copied(), report_troubles=("topics were paused",) if self.is_resumed else ())
-
-        def resume(self) -> str:
-            self.is_resumed = True
-            return super().resume()
-
-    assert copies_again(Paused(World(), HOME.flow)) == "west->east is not cut"
+def test_that_it_was_cut_is_no_trouble_of_a_flow_that_is_copied_again() -> None:
+    """Every failback said so of both flows, of a report from before they were resumed."""
+    world = World()
+    world.troubles = RunReport("PAUSED", (), 1_000).left_behind().troubles
+    assert world.troubles
+    assert copies_again(StandInEnds(world, HOME.flow)) == "west->east is not cut"
 
 
 def test_a_copy_that_is_waited_for_tells_how_many_records_are_left(tmp_path: Path) -> None:
