@@ -207,6 +207,29 @@ def test_where_the_cluster_gives_no_transactional_id_the_epoch_is_raised_and_it_
     assert_copied(copying)
 
 
+def one_writer_after_takeovers(copying: Copying) -> bool:
+    """Whether a flow that was taken over again and again, and has copied in between, has one writer on record."""
+    (source,) = copying.pairs
+    for number in range(5):
+        write(copying.flow.source_client, source, range(10 * number, 10 * number + 10))
+        copying.until_caught_up()
+        forget_all()
+        copying.from_the_target()
+        copying.take_producer()
+    with closing(FlowLog(copying.flow.target_client, copying.flow.state_topic, alias="west")) as log:
+        return len(log.poll().writers) == 1
+
+
+def test_writers_on_record_do_not_grow_with_each_takeover(new_copying: NewCopying) -> None:
+    """The epoch rises, and the producer id stays: no writer's state has to be dropped (ADR 8)."""
+    assert one_writer_after_takeovers(new_copying())
+
+
+@pytest.mark.usefixtures("no_transactional_ids")
+def test_writers_on_record_do_not_grow_where_the_cluster_gives_no_transactional_id(new_copying: NewCopying) -> None:
+    assert one_writer_after_takeovers(new_copying())
+
+
 @pytest.mark.usefixtures("no_transactional_ids")
 @pytest.mark.parametrize("is_watched", [True, False], ids=["only mirrors write", "others write too"])
 def test_what_arrives_late_where_it_is_not_refused_is_counted_and_located(
