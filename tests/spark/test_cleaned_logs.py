@@ -89,7 +89,7 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> Clusters:
     clusters = Clusters()
     for module, read in ((raw_reader, clusters.by_batches), (log_reader, clusters.by_records)):
         monkeypatch.setattr(module, "in_tasks", lambda _spark, work, do, *_: [do(each) for each in work])
-        monkeypatch.setattr(module, "Channel", lambda *whither: Channel(*whither, clusters))
+        monkeypatch.setattr(module, "Channel", lambda alias, client: Channel(alias, client, clusters))
         monkeypatch.setattr(module, "read_stretches", lambda *args, read=read, **more: closable(read(*args, **more)))
     return clusters
 
