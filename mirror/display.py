@@ -211,3 +211,24 @@ def waits_on(
             yield on_look
 
     return shown
+
+
+@contextmanager
+def going_on(
+    console: Console, doing: str, display: Callable[[], Display] | None = None, seconds: float = _SOON_SECONDS
+) -> Iterator[None]:
+    """Show, once it takes ``seconds``, that something goes on of which it is not known how far it is."""
+    over = threading.Event()
+    with display() if display else display_for(console, brief=True) as on:
+
+        def show() -> None:
+            while not over.wait(seconds):
+                on.goes_on(doing)
+
+        shown = threading.Thread(target=show, name="progress", daemon=True)
+        shown.start()
+        try:
+            yield
+        finally:
+            over.set()
+            shown.join()

@@ -21,7 +21,7 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.consent import consent_typed
 from mirror.control.groups import GroupAction
 from mirror.control.tick import now_ms
-from mirror.display import waits_on
+from mirror.display import going_on, waits_on
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.kafka.problems import KafkaProblem
 from mirror.model.flow import Flow
@@ -51,6 +51,7 @@ from mirror.terminal import Remark
 from mirror.waiting import watched
 
 PASSED, NOT_PASSED = 0, 1
+_PLANNING = "looking at both clusters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def fail_over(
     KafkaProblem
         if a cluster does not answer that is needed to begin.
     """
-    with _stopped_named(asked.run_directory, chosen.flow.source, terminal):
+    with _stopped_named(asked.run_directory, chosen.flow.source, terminal), going_on(terminal.err, _PLANNING):
         procedure = plan_failover(_request(settings, chosen, asked, terminal), mode)
     return _perform(_Session(settings.path, procedure, asked, terminal))
 
@@ -126,7 +127,8 @@ def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, term
 
     The exceptions are those of :func:`fail_over`.
     """
-    with _stopped_named(failback_directory(asked.run_directory), chosen.flow.target, terminal):
+    stopped = _stopped_named(failback_directory(asked.run_directory), chosen.flow.target, terminal)
+    with stopped, going_on(terminal.err, _PLANNING):
         procedure = plan_failback(_request(settings, chosen, asked, terminal))
     return _perform(_Session(settings.path, procedure, asked, terminal))
 

@@ -39,6 +39,7 @@ _COLOURS: Final = {
 _MOST_REASONS = 10
 _MOST_NAMED = 5
 # An engine reports the first partitions that are stopped, and how many more there are.
+_NUMBER = re.compile(r"\b\d+\b")
 _MORE = re.compile(r"\.\.\. and ([\d,]+) more")
 # Around the rows of a table, and below it how many more there are.
 _LINES_OF_A_TABLE = 5
@@ -163,13 +164,15 @@ def page(status: FlowStatus, file: Path, width: int, *, most_rows: int | None = 
 def reasons_shown(status: FlowStatus, *, most_named: int | None = _MOST_NAMED) -> list[str]:
     """Return the reasons of a state for people: why partitions are stopped once, with at most so many of their names.
 
-    Reasons that differ in no more than the name of the partition are told as that of the first.
+    Reasons that differ in no more than the name of the partition are told as that of the first; unless all is to be
+    told, also those that differ in offsets.
     """
     alike: dict[str, list[TopicPartition]] = {}
     told: dict[str, str] = {}
     for source, why in sorted(status.stops.items()):
         if (reason := stopped_reason(source, why)) in status.reasons:
-            told[reason] = why.replace(str(source), "")
+            kind = why.replace(str(source), "")
+            told[reason] = kind if most_named is None else _NUMBER.sub("", kind)
             alike.setdefault(told[reason], []).append(source)
     found: dict[str, None] = {}
     before = ""
@@ -188,7 +191,9 @@ def _stopped(sources: Sequence[TopicPartition], stops: Mapping[TopicPartition, s
     first, *others = sources
     if not others:
         return stopped_reason(first, stops[first])
-    return f"{first_of([*map(str, sources)], most_named or len(sources))} are stopped: {stops[first]}"
+    named = first_of([*map(str, sources)], most_named or len(sources))
+    is_one = len({stops[each].replace(str(each), "") for each in sources}) == 1
+    return f"{named} are stopped{'' if is_one else f' for reasons like that of {first}'}: {stops[first]}"
 
 
 def partition_row(each: PartitionStatus) -> Mapping[str, Any]:

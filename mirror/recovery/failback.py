@@ -42,6 +42,7 @@ from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
 from mirror.recovery.unlisted import removed_there
 from mirror.recovery.verify_steps import verify_so_far_step, verify_step
+from mirror.waiting import WaitTimeout
 
 _MIRROR_HOME, _FORWARD_AGAIN = "mirror home", "forward again"
 
@@ -256,7 +257,14 @@ def _mirrored_home(move: Move, forward: FlowEnds, anew: Collection[str]) -> Step
     def act(_: Known) -> Result:
         done = copies_again(move.ends, anew)
         done += await_made_anew(move, forward, anew)
-        detail = move.await_copy(dict(move.ends.ends().ends), is_in_the_way=False)
+        try:
+            detail = move.await_copy(dict(move.ends.ends().ends), is_in_the_way=False)
+        except WaitTimeout as lacking:
+            if not (since := {each.topic for each in move.ends.copied().stops} - set(anew)) or not anew:
+                raise
+            # Until it reports, nobody knows that what only the old cluster has there are markers, or aborted records.
+            message = f"{move.flow} had not reported on {named(sorted(since))} when the run was planned"
+            raise WaitTimeout(f"{lacking}. {message}: called again, it makes anew what has to be, there too") from None
         return Result(Verdict.PASS, f"{done}; {detail}, as of when this step began")
 
     doing = f"have {flow} copied until {flow.target} has what {flow.source} has by then, while the applications go on"

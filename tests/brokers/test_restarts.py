@@ -27,11 +27,9 @@ def matched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     read_batches = placing.read_batches
 
-    def reading(
-        channel: Channel, partition: TopicPartition, start: int, end: int, *, read_committed: bool = False
-    ) -> Iterator[Batch]:
-        for content, header in read_batches(channel, partition, start, end, read_committed=read_committed):
-            if channel.alias == "west":
+    def reading(channel: Channel, partition: TopicPartition, start: int, end: int, **how: bool) -> Iterator[Batch]:
+        for content, header in read_batches(channel, partition, start, end, **how):
+            if channel.alias == "west" and not header.is_control:
                 sizes.append(len(content))
             yield content, header
 

@@ -142,6 +142,18 @@ def test_partitions_stopped_for_reasons_that_name_each_are_one_paragraph() -> No
     assert lines_of(found)[1] == "orders-0, orders-1 are stopped: others write to east.orders-0"
 
 
+def test_partitions_stopped_at_other_offsets_for_reasons_of_one_kind_are_one_paragraph_unless_all_is_asked_for() -> (
+    None
+):
+    """Ten of them were ten paragraphs of five lines, behind a failover."""
+    found = stopped({each: f"orders-{each} on west goes up to offset 4{each}0" for each in range(3)})
+    assert lines_of(found)[1] == (
+        "orders-0, orders-1, orders-2 are stopped for reasons like that of orders-0: orders-0 on west goes up to offset 400"
+    )
+    each_one = [f"orders-{each} is stopped: orders-{each} on west goes up to offset 4{each}0" for each in range(3)]
+    assert lines_of(found, most_rows=None)[1:4] == each_one
+
+
 def test_how_many_more_partitions_an_engine_names_as_stopped_is_told_as_such() -> None:
     found = stopped({0: "deleted", 1: "deleted"}, "... and 4 more", "west: no leader", "... and 3 more")
     assert lines_of(found)[1:5] == [

@@ -19,9 +19,11 @@ from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.flow_ends import Copied, Ends
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.making_anew import _grown, made_anew
+from mirror.recovery.move import Move
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import Progress, StepResult, carry_out, take_back
 from mirror.recovery.stranded_files import Stranded, StrandedFile, saved_in
+from mirror.waiting import WaitTimeout
 from tests.unit.recovery.world import EAST, ENTRY, HOME, ORDERS, THERE, WEST, Killed, StandInEnds, World, move_home
 
 
@@ -135,6 +137,29 @@ def test_what_is_stranded_is_saved_before_the_topic_is_deleted_and_made_anew(tmp
     assert positions.read_text() == "audit,orders,0,7\n"
     assert (offsets_saved(directory), world.east_topic, world.at_work) == ([10, 11], "id anew", {EAST})
     assert (world.written[EAST] >= 15, world.record) == (True, {})
+
+
+def test_a_topic_that_stopped_only_after_the_plan_is_made_anew_when_the_command_is_called_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flow back had not reported yet that only markers, or aborted records, lie there."""
+
+    class Reported(SameOffsets):
+        """Both topics, once the first is made anew."""
+
+        def copied(self) -> Copied:
+            found = super().copied()
+            is_late = self.flow == HOME.flow and self.world.east_topic == "id anew"
+            return replace(found, stops={TopicPartition("void", 0): "records of its own"}) if is_late else found
+
+    def lacks(_: Move, *__: object, **___: object) -> str:
+        raise WaitTimeout("east lacks records, and their copy has stopped: void-0: records of its own")
+
+    monkeypatch.setattr(Move, "await_copy", lacks)
+    monkeypatch.setattr("tests.unit.recovery.test_making_anew.SameOffsets", Reported)
+    failed = next(each for each in performed(stranded_world(), tmp_path / "run") if each.result.verdict is Verdict.FAIL)
+    assert failed.name == "mirror home"
+    assert "west->east had not reported on void when the run was planned: called again" in failed.result.detail
 
 
 def test_nothing_is_deleted_to_which_somebody_writes_after_it_was_saved(tmp_path: Path) -> None:
