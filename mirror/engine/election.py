@@ -30,7 +30,7 @@ _STANDBY_SECONDS = 5.0
 # A standby that has not been heard of for so long is struck off the state topic by the leader.
 _FORGOTTEN_SECONDS = 60.0
 # The only records that a leader's thread must know: a state topic holds thousands of others for each of them.
-_KEYS = (b'["claim"]', b'["standby",', b'["pause"', b'["paused"]')
+_KEYS = (b'["claim"]', b'["standby",', b'["pause"', b'["paused"]', b'["run"]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,9 @@ class Election:
         self.claim: Claim | None = None
         self.term: int | None = None
         self.was_settled = False
+        #: When engines before this term last reported no trouble, in ms since the epoch; None: not known, or their file
+        #: differed.
+        self.was_untroubled_at_ms: int | None = None
         self.differs_in: tuple[str, ...] = ()
         self.former_seconds = timeout_seconds
         self._identity = identity
@@ -256,6 +259,8 @@ class Election:
         if self._is_ours(self.claim) and self.claim is not None:
             self.term = self.claim.term
             self.was_settled, self.former_seconds = was_settled, former_seconds
+            run = self._state.run if not self.differs_in else None
+            self.was_untroubled_at_ms = None if run is None else run.was_untroubled_at_ms
             self._renew_at = 0.0
 
     @property

@@ -252,7 +252,10 @@ class FlowLeader:
         # Of what is paused nobody looks where its logs end.
         if state == "RUNNING":
             self._untroubled_ms = at_ms
-        return RunReport(state, reasons, at_ms, notes, stopped, None if state == "RUNNING" else self._untroubled_ms)
+        # An engine that is started in the middle of an outage has seen none of what was copied before.
+        before = self._election.was_untroubled_at_ms if self._election is not None else None
+        known = [each for each in (self._untroubled_ms, before) if each is not None and state != "RUNNING"]
+        return RunReport(state, reasons, at_ms, notes, stopped, max(known, default=None))
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:
         self._runtime.lease.end()

@@ -37,8 +37,8 @@ class RunReport:
     stopped
         why partitions are stopped, by source partition: the first of them, as ``reasons`` name them.
     untroubled_at_ms
-        of a report with troubles, or while topics are paused: when that engine last reported neither; None: it has not,
-        or that is not on record.
+        of a report with troubles, or while topics are paused: when engines of the same settings last reported neither;
+        None: none has, or that is not on record.
     """
 
     state: str
@@ -53,6 +53,12 @@ class RunReport:
         """What was wrong then, in words for people: of an engine that had just started, that it had copied nothing."""
         begun = ("it had copied nothing yet since it was started",) if self.state == "STARTING" else ()
         return (*begun, *self.reasons)
+
+    @property
+    def was_untroubled_at_ms(self) -> int | None:
+        """When nothing was wrong, and nothing paused, by this report or before it, in ms since the epoch."""
+        is_untroubled = self.state in ("RUNNING", "STOPPED") and not self.troubles
+        return self.at_ms if is_untroubled else self.untroubled_at_ms
 
     def record(self) -> StateRecord:
         """Return the record that keeps this report."""

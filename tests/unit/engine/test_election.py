@@ -24,7 +24,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.model.position import Position
 from mirror.model.state_record import stamped, term_of
-from mirror.model.state_values import claim_record, no_standby_record, pause_record, pause_report_record
+from mirror.model.state_values import RunReport, claim_record, no_standby_record, pause_record, pause_report_record
 from tests.unit.engine.elections import HERE, REPORT, TIMEOUT, Topic, in_place, report
 
 RENEWAL, STANDBY, FORGOTTEN = 1.5, 5.0, 60.0
@@ -107,6 +107,29 @@ def test_a_released_flow_is_led_by_another_at_once_in_the_next_term(topic: Topic
     assert (last.engine, last.is_released, last.is_settled) == ("first", True, is_settled)
     assert second.round(report)
     assert (second.term, second.was_settled) == (2, is_settled)
+
+
+@pytest.mark.parametrize(
+    ("last", "shared", "at_ms"),
+    [
+        (RunReport("RUNNING", (), 5), {"topics": "a"}, 5),
+        (RunReport("STOPPED", (), 5), {"topics": "a"}, 5),
+        (RunReport("DEGRADED", ("no leader",), 5, untroubled_at_ms=3), {"topics": "a"}, 3),
+        (RunReport("PAUSED", (), 5, untroubled_at_ms=3), {"topics": "a"}, 3),
+        (RunReport("STARTING", (), 5), {"topics": "a"}, None),
+        # Another file may select other topics.
+        (RunReport("RUNNING", (), 5), {"topics": "b"}, None),
+    ],
+)
+def test_a_leader_knows_since_when_those_before_it_had_trouble(
+    topic: Topic, last: RunReport, shared: dict[str, str], at_ms: int | None
+) -> None:
+    first, second = topic.engine("first", settings={"topics": "a"}), topic.engine("second", settings=shared)
+    assert first.round(lambda: last)
+    assert first.was_untroubled_at_ms is None
+    first.release(last, is_settled=True)
+    assert second.round(report)
+    assert second.was_untroubled_at_ms == at_ms
 
 
 def test_a_released_term_is_not_led_on_by_a_late_round_of_the_same_engine(topic: Topic) -> None:

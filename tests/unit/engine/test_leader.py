@@ -53,6 +53,7 @@ class Electing:
         self.terms = list(terms)
         self.term: int | None = None
         self.was_settled = False
+        self.was_untroubled_at_ms: int | None = None
         self.former_seconds = 0.0
         self.differs_in: tuple[str, ...] = ()
         self.claim = None
@@ -386,6 +387,16 @@ def test_a_report_with_troubles_says_when_there_were_none() -> None:
     assert (untroubled.state, untroubled.untroubled_at_ms) == ("RUNNING", None)
     runtime.take_trouble(TopicPartition("orders", 0), "no leader")
     assert [leader._report().untroubled_at_ms for _ in range(2)] == [untroubled.at_ms] * 2
+
+
+def test_an_engine_that_is_started_in_the_middle_of_an_outage_says_when_those_before_it_had_no_trouble() -> None:
+    """The engine was killed, then the source: nothing was known of since when records may be lost."""
+    leader, runtime, election = leading(1)
+    election.was_untroubled_at_ms = 5
+    a_round(leader)
+    assert (leader._report().state, leader._report().untroubled_at_ms) == ("STARTING", 5)
+    runtime.take_trouble(TopicPartition("orders", 0), "no leader")
+    assert (leader._report().state, leader._report().untroubled_at_ms) == ("DEGRADED", 5)
 
 
 def test_where_topics_are_paused_a_report_without_trouble_says_nothing_of_when_all_was_seen() -> None:
