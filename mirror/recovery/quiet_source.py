@@ -152,7 +152,7 @@ class QuietSource:
 
         found, _ = wait_until(
             look,
-            f"a log of {self.ends.flow.source} to grow, or {seconds:g} s",
+            f"a log of {self.ends.flow.source} to grow, or {seconds:.0f} s",
             timeout_seconds=2 * seconds + self.tried,
             until=lambda seen: seen[1],
         )
@@ -160,7 +160,7 @@ class QuietSource:
 
     def _still_written(self, moved: Sequence[TopicPartition], seconds: float) -> Result:
         grew = named([str(each) for each in moved])
-        message = f"somebody still writes to {self.ends.flow.source}: {grew} grew within {seconds:g} s"
+        message = f"somebody still writes to {self.ends.flow.source}: {grew} grew within {seconds:.3g} s"
         who = self.ends.writers().messages(moved)
         return Result(Verdict.FAIL, f"{message}; who has written there lately: {named(who)}" if who else message)
 
