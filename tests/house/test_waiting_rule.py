@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 MAY_PAUSE: dict[str, str] = {
     "mirror/copier/epoch_channel.py": "a task says every second that it lives, until it ends",
     "mirror/copier/epochs.py": "the watchdog of an epoch waits for the epoch channel or the end, not for a condition to look at",
+    "mirror/display.py": "that something goes on is shown every few seconds, until it is over",
     "mirror/drill/lag.py": "a sample is due every second, or never again once the word to stop comes",
     "mirror/engine/cluster_news.py": "between two looks at a cluster it waits a while or for the word to stop",
     "mirror/engine/connecting.py": "before a cluster is asked again it waits a while or for the word to stop",

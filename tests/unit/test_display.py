@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import threading
 
 import pytest
 from rich.console import Console
 
 from mirror.display import LINE_SECONDS, Bars, Lines, display_for, going_on, waits_on
-from mirror.waiting import Counted
+from mirror.waiting import Counted, wait_until
 
 
 def test_in_a_log_work_is_told_at_its_beginning_and_at_its_end() -> None:
@@ -117,16 +116,8 @@ def test_at_a_terminal_a_wait_that_cannot_be_counted_has_a_bar_once_it_takes_som
 
 
 def test_what_takes_long_before_anything_else_is_printed_is_told_meanwhile() -> None:
-    said, told = io.StringIO(), threading.Event()
+    said = io.StringIO()
     console = Console(file=said, force_terminal=True, width=100)
-
-    class Telling(Bars):
-        """Says when it has told something."""
-
-        def goes_on(self, doing: str) -> None:
-            super().goes_on(doing)
-            told.set()
-
-    with going_on(console, "looking at both clusters", lambda: Telling(console, transient=True), 0.01):
-        assert told.wait(60)
+    with going_on(console, "looking at both clusters", lambda: Bars(console, transient=True), 0.01):
+        wait_until(lambda: "looking" in said.getvalue(), "it to be shown", timeout_seconds=60)
     assert "looking at both clusters" in said.getvalue()
