@@ -103,11 +103,8 @@ def test_of_a_flow_that_a_failover_has_cut_no_lag_is_told(caplog: pytest.LogCapt
     assert "copied in" not in told
 
 
-@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_a_flow_of_which_nothing_is_copied_for_a_minute_although_records_wait_is_not_well(isolation: str) -> None:
-    """Behind a quota that was lifted a flow stood still for minutes, and its status was RUNNING."""
-    log, ends = Log(), Ends()
-    runtime = FlowRuntime(flow_settings(f"east.consumer.isolation.level = {isolation}"))
+def begun(runtime: FlowRuntime, log: Log, ends: Ends) -> LagLine:
+    """The line of a flow that has copied a thousand records of two partitions; a minute lies between two looks."""
     line = LagLine(runtime, cast(Any, log), cast(Any, ends), clock=iter(range(0, 6000, 60)).__next__)
     runtime.lead(1, was_settled=True)
     runtime.take_state(FlowState(), Mm2Traces(), TakenProducers())
@@ -115,6 +112,15 @@ def test_a_flow_of_which_nothing_is_copied_for_a_minute_although_records_wait_is
     runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
     log.state.positions = {each: Position(1_000, 1_000, 0, True) for each in ORDERS[:2]}
     assert line.tick().is_ok, "it begins"
+    return line
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_flow_of_which_nothing_is_copied_for_a_minute_although_records_wait_is_not_well(isolation: str) -> None:
+    """Behind a quota that was lifted a flow stood still for minutes, and its status was RUNNING."""
+    log, ends = Log(), Ends()
+    runtime = FlowRuntime(flow_settings(f"east.consumer.isolation.level = {isolation}"))
+    line = begun(runtime, log, ends)
     (problem,) = line.tick().problems
     assert (
         problem
@@ -140,13 +146,7 @@ def test_of_a_transaction_that_takes_longer_than_a_minute_nothing_is_told_before
     )
     assert runtime.settings.transactions is not None
     assert runtime.settings.transactions.seconds == 90
-    line = LagLine(runtime, cast(Any, log), cast(Any, ends), clock=iter(range(0, 6000, 60)).__next__)
-    runtime.lead(1, was_settled=True)
-    runtime.take_state(FlowState(), Mm2Traces(), TakenProducers())
-    runtime.take_partitions(tuple((each, each, "", "") for each in ORDERS))
-    runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
-    log.state.positions = {each: Position(1_000, 1_000, 0, True) for each in ORDERS[:2]}
-    assert line.tick().is_ok, "it begins"
+    line = begun(runtime, log, ends)
     assert line.tick().is_ok, "a transaction is under way"
     log.state.positions[ORDERS[1]] = Position(2_000, 2_000, 0, True)
     assert line.tick().is_ok
