@@ -7,6 +7,7 @@ import gc
 import importlib
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,15 +16,34 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from tests.cores import processes, usable_cores
+from tests.time_box import in_order, not_begun
 
 _HERE = Path(__file__).parent
 _ON_BROKERS = {_HERE / "brokers", _HERE / "interop"}
 _TOGETHER = "tests/interop"
 
 
+_BEGUN_AT = time.monotonic()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what limits a suite to the time that there is for it."""
+    group = parser.getgroup("time box", "a suite that takes longer than there is time")
+    group.addoption("--begin-within", type=float, metavar="MINUTES", help="skip tests that are not begun by then")
+    group.addoption("--file-order", metavar="WORD", help="begin with other files for each word, a commit for instance")
+
+
 def pytest_configure() -> None:
     """Have SIGHUP do what it does by itself: under ``nohup`` all that a test starts would ignore it."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures start clusters for a test that is not run
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what is not begun in the time that there is."""
+    reason = not_begun(_BEGUN_AT, item.config.getoption("begin_within"), time.monotonic())
+    if reason is not None:
+        pytest.skip(reason)
 
 
 class BySharedClusters(LoadFileScheduling):
@@ -74,8 +94,11 @@ def _share(config: pytest.Config) -> list[Path]:
     return ours[int(str(process["workerid"]).removeprefix("gw")) :: int(str(process["workercount"]))] if ours else []
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of the folders that need Java and take a share of the machine."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark every test of the folders that need Java and take a share of the machine; order the files if asked to."""
+    word = config.getoption("file_order")
+    if word is not None:
+        items[:] = in_order(items, word)
     for item in items:
         if not _ON_BROKERS.isdisjoint(item.path.parents):
             item.add_marker(pytest.mark.brokers)
