@@ -46,6 +46,7 @@ class World:
         self.term: int | None = None
         self.was_settled = False
         self.former_seconds = 0.0
+        self.was_untroubled_at_ms: int | None = None
         self.differs_in: tuple[str, ...] = ()
         self.claim = None
         self.pauses = Pauses()
