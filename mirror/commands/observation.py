@@ -44,6 +44,7 @@ from mirror.proof.left_out import LeftOut
 from mirror.recovery.fenced_side import late_writers
 from mirror.signals import stop_on_signal
 from mirror.tables import MOST_ROWS
+from mirror.terminal import Remark
 
 _MOST_ABSENCES = 20
 
@@ -54,6 +55,14 @@ _GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 _VERIFIED_COUNTS = (
     "missing", "extra", "altered", "reordered", "misplaced", "foreign", "parked", "gaps", "filtered", "cleaned"
 )  # fmt: skip
+
+_NO_DIFFERENCES = {
+    "foreign": "records that others than the flow have written to the copy, where they may",
+    "parked": "records too large for the target, kept in its topic of parked records",
+    "gaps": "records that the flow has on record as a gap (mirror gaps)",
+    "filtered": "records that transforms leave out",
+    "cleaned": "records that one side alone has, since the log cleaner of the other has removed them",
+}
 
 
 _WAYS_COMPARED = {"by_bytes": "by their bytes", "by_record": "record by record", "remembered": "earlier (remembered)"}
@@ -377,6 +386,9 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
             for each in partitions
         ],
     )
+    for name in shown:
+        if name in _NO_DIFFERENCES:
+            out.print(Remark(f"{name}: {_NO_DIFFERENCES[name]}; no difference", "dim"))
     for each in partitions:
         where = f"{each['topic']}-{each['partition']}"
         first = each["first_difference"]

@@ -473,6 +473,20 @@ def test_what_was_not_copied_yet_is_told_beside_the_verdict(monkeypatch: pytest.
     ) in " ".join(text.split())
 
 
+def test_columns_that_are_no_difference_are_explained_below_the_table(
+    monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    """What `foreign` is stood nowhere."""
+    shared = PartitionEquivalence(
+        *(TopicPartition("orders", 0), TopicPartition("orders", 0), 5, 1, 0, 0, 0, 0, 3, None, None)
+    )
+    monkeypatch.setattr(verify, "verify_flow", lambda *_, **__: Equivalence((shared,)))
+    _, text = shown(monkeypatch, 120, FlowStatus(FLOW, "RUNNING", (), ()), "verify", str(file))
+    lines = [line.strip().partition(": ")[0] for line in text.splitlines() if ": records" in line]
+    assert lines == ["foreign"], "nor of what is not shown, or speaks for itself"
+    assert "foreign: records that others than the flow have written to the copy, where they may" in text
+
+
 def test_a_speed_that_says_nothing_is_not_told(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     """Of small topics, and of what was compared before, it said "0 MB/s of the source"."""
     same = PartitionEquivalence(
