@@ -138,7 +138,9 @@ class Lines:
                 self.print(f"{doing}: begun")
             if done < total and now >= printed_at + LINE_SECONDS:
                 self._printed_at[doing] = now
-                self.print(f"{doing}, {now - self._began:.0f} s: {total - done:,} of {total:,} left")
+                # Of a single piece a count says nothing.
+                left = f": {total - done:,} of {total:,} left" if total > 1 else ""
+                self.print(f"{doing}, {now - self._began:.0f} s{left}")
             if done >= total and not self._brief:
                 self.print(f"{doing}: done")
 

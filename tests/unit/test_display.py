@@ -71,6 +71,15 @@ def test_without_a_terminal_a_line_a_quarter_of_a_minute_says_how_much_a_wait_ha
     ]
 
 
+def test_of_a_single_piece_of_work_there_is_no_count() -> None:
+    """It said "1 of 1 left"."""
+    said, now = io.StringIO(), [0.0]
+    display = Lines(Console(file=said), brief=True, monotonic=lambda: now[0])
+    now[0] = LINE_SECONDS
+    display.watch("saving what only east has", 0, 1)
+    assert said.getvalue() == "saving what only east has, 15 s\n"
+
+
 def test_at_a_terminal_the_bar_of_a_wait_goes_to_its_end_and_what_is_there_at_once_shows_none() -> None:
     said = io.StringIO()
     bars = Bars(Console(file=said, force_terminal=True, width=100))
