@@ -55,6 +55,9 @@ from mirror.tables import MOST_ROWS, print_rows
 from mirror.terminal import Remark
 
 _LIMITS = ReadLimits()
+_NO_RECORDS = (
+    "markers of transactions, aborted records, what a log cleaner has removed, and what the flow back has copied there"
+)
 
 
 def readiness(
@@ -220,6 +223,8 @@ def stranded(
             out.print(Remark(each))
         if saved is not None:
             out.print(f"Saved in {export}: {counted(saved.records, 'record')}", markup=False, highlight=False)
+            if (empty := sum(each.end - each.start for each in loss.lacking) - saved.records) > 0:
+                out.print(Remark(f"Offsets without a record to save: {empty:,} ({_NO_RECORDS})"))
         for file_saved in files:
             out.print(Remark(str(file_saved)))
         out.print(Text.assemble("verdict ", (verdict.value, VERDICT_STYLES[verdict])))

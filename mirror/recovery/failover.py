@@ -27,6 +27,7 @@ from mirror.recovery.unlisted import removed_there
 from mirror.recovery.verify_steps import verify_so_far_step, verify_step
 
 DETECT = "detect"
+_NO_RECORDS = "markers of transactions, aborted records and what a log cleaner has removed take offsets, too"
 
 
 class Mode(StrEnum):
@@ -89,7 +90,8 @@ class Loss:
         """Return it for people."""
         count = sum(each.end - each.start for each in self.lacking)
         what = (
-            f"{counted(count, 'offset')} missing: {named([str(each) for each in self.lacking])}"
+            f"{counted(count, 'offset')} missing, {counted(count, 'record')} at most ({_NO_RECORDS}): "
+            f"{named([str(each) for each in self.lacking])}"
             if count
             else "nothing is missing of what it has"
             if self.removed or self.gaps or self.gone

@@ -57,8 +57,12 @@ def save_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
             return Result(Verdict.FAIL, saved)
         positions = saved.directory / POSITIONS
         count = old.save_group_positions(left, positions)
-        message = f"{counted(saved.records, 'record')} that {target} does not have at the same offset"
-        message += f" saved in {saved.directory}, and {counted(count, 'position')} of groups in {positions}"
+        message = f"{counted(saved.records, 'record')} that {target} does not have at the same offset saved in "
+        message += (
+            f"{saved.directory} (those whose copies {target} has removed, by its log cleaner or retention, are among "
+        )
+        message += f"them, so that they may be more than is missing), and {counted(count, 'position')} of groups in "
+        message += str(positions)
         return Result(Verdict.PASS, message, {"files": saved.rows()})
 
     def drift(_: object) -> str | None:

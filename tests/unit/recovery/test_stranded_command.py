@@ -54,6 +54,19 @@ def test_what_is_saved_is_told_in_words_a_line_a_partition(arguments: list[str],
     assert done.exit_code == 1
 
 
+@pytest.mark.parametrize(("records", "is_explained"), [(2, True), (3, False)])
+def test_fewer_records_than_offsets_are_explained(
+    records: int, is_explained: bool, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three offsets were missing, and two records saved, without a word why."""
+    monkeypatch.setattr(Stranded, "records", records)
+    shown = " ".join(CliRunner().invoke(app, arguments).stdout.split())
+    why = (
+        "Offsets without a record to save: 1 (markers of transactions, aborted records, what a log cleaner has removed"
+    )
+    assert (why in shown) is is_explained
+
+
 def test_programs_are_given_the_rows_of_the_manifest(arguments: list[str]) -> None:
     answer = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     assert [list(each) for each in answer["files"]] == [["topic", "partition", "name", "records", "sha256", "end"]] * 2
