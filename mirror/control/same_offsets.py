@@ -21,18 +21,33 @@ from mirror.same_offsets.filling import MANY, Bounds, Refused, may_begin, origin
 
 # Less than half of what was seen on two busy cores, with one broker.
 _FILLERS_A_SECOND = 1_000_000
-_MARKERS_A_SECOND = 50
-# So many of the newest offsets of a partition tell how many have no record.
-_SAMPLE = 1_000
+#: The same for the markers of one partition.
+MARKERS_A_SECOND = 50
+#: So many of the newest offsets of a partition tell how many have no record, and how large records are.
+SAMPLE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Where the logs of a partition begin and end, and what share of the source's newest offsets has no record."""
+    """Where the logs of a partition begin and end, and what its newest offsets tell.
+
+    Attributes
+    ----------
+    share_without_record
+        how many of the source's newest offsets have no record, of 1.
+    offset_bytes
+        the bytes of their batches, for each of these offsets on average.
+    """
 
     source: Bounds
     copy: Bounds
     share_without_record: float
+    offset_bytes: float = 0.0
+
+    def fill_seconds(self, *, is_compacted: bool) -> float:
+        """Return how long it takes at most, as assumed, to fill the offsets of the copy that have no record."""
+        fillers, markers = _to_fill(self, is_compacted=is_compacted)
+        return fillers / _FILLERS_A_SECOND + markers / MARKERS_A_SECOND
 
 
 class Begun(NamedTuple):
@@ -206,8 +221,8 @@ def read_logs(
     for original, copy in pairs.items():
         if original in sources and (copy in copies or copy not in present):
             of_source = sources[original]
-            share = _share_without_record(source, original, of_source, read_committed=read_committed)
-            found[original] = Logs(of_source, copies.get(copy, Bounds(0, 0)), share)
+            sample = _sampled(source, original, of_source, read_committed=read_committed)
+            found[original] = Logs(of_source, copies.get(copy, Bounds(0, 0)), *sample)
     return found
 
 
@@ -217,38 +232,47 @@ def _bounds(channel: Channel, partitions: Sequence[TopicPartition]) -> dict[Topi
     return {each: Bounds(starts[each], end) for each, end in ends.items()}
 
 
-def _share_without_record(
+def _sampled(
     channel: Channel, partition: TopicPartition, bounds: Bounds, *, read_committed: bool
-) -> float:
-    """Return how many of the newest offsets have no record, of 1; a batch's records count as if spread evenly."""
+) -> tuple[float, float]:
+    """Return how many of the newest offsets have no record, of 1, and the bytes of batches for each of them.
+
+    What is in a batch counts as if it were spread evenly.
+    """
     # What is behind the start of an open transaction is not decided.
     ends = channel.find_offsets([partition], LATEST, View.STABLE) if read_committed else {}
     end = min(bounds.end, ends.get(partition, bounds.end))
-    start = max(bounds.start, end - _SAMPLE)
+    start = max(bounds.start, end - SAMPLE)
     if start >= end:
-        return 0.0
-    records = 0.0
-    for _, header in read_batches(channel, partition, start, end, read_committed=read_committed):
-        inside = min(header.next_offset, end) - max(header.base_offset, start)
-        records += header.record_count * inside / (header.next_offset - header.base_offset)
-    return max(0.0, 1.0 - records / (end - start))
+        return 0.0, 0.0
+    records = size = 0.0
+    for content, header in read_batches(channel, partition, start, end, read_committed=read_committed):
+        inside = (min(header.next_offset, end) - max(header.base_offset, start)) / (
+            header.next_offset - header.base_offset
+        )
+        records += header.record_count * inside
+        size += len(content) * inside
+    return max(0.0, 1.0 - records / (end - start)), size / (end - start)
+
+
+def _to_fill(logs: Logs, *, is_compacted: bool) -> tuple[int, int]:
+    """Return how many offsets get a record that fills them, and how many a marker."""
+    holes = math.ceil(logs.share_without_record * (logs.source.end - logs.source.start))
+    to_pad = logs.source.start - logs.copy.end
+    return (to_pad + holes, 0) if is_compacted else (to_pad, holes)
 
 
 def _cost(source: TopicPartition, copy: TopicPartition, logs: Logs, *, is_compacted: bool) -> dict[str, str]:
-    to_pad = logs.source.start - logs.copy.end
-    holes = math.ceil(logs.share_without_record * (logs.source.end - logs.source.start))
-    fillers = to_pad + (holes if is_compacted else 0)
-    markers = 0 if is_compacted else holes
+    fillers, markers = _to_fill(logs, is_compacted=is_compacted)
     size = math.ceil(fillers * (TOMBSTONE_BYTES if is_compacted else PADDING_BYTES))
-    seconds = fillers / _FILLERS_A_SECOND + markers / _MARKERS_A_SECOND
     return {
         "partition": str(source),
         "copy": str(copy),
         "action": "fill" if fillers or markers else "copy",
-        "to pad": f"{to_pad:,}",
+        "to pad": f"{logs.source.start - logs.copy.end:,}",
         "bytes": f"{size:,}",
         "markers": f"about {markers:,}" if markers else "none",
-        "minutes": f"{seconds / 60:.1f}",
+        "minutes": f"{logs.fill_seconds(is_compacted=is_compacted) / 60:.1f}",
         "detail": "tombstones of a reserved key: the copy is compacted" if is_compacted and fillers else "",
     }
 

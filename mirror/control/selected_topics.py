@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mirror.config.settings import FlowSettings
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.topic_ids import differ
 from mirror.model.counts import first_of
 from mirror.model.partition import TopicPartition
 from mirror.model.patterns import PatternError, PatternFilter, PatternList
@@ -40,6 +42,24 @@ def selected_topics_notes(
 def deselected_topics(settings: FlowSettings, positions: Iterable[TopicPartition]) -> tuple[str, ...]:
     """Return the topics on record, of these positions, that the file does not select any more."""
     return tuple(sorted({each.topic for each in positions if not settings.replicates(each.topic)}))
+
+
+def grown_past(source: Cluster, positions: Mapping[TopicPartition, Position]) -> list[str]:
+    """Return the topics of these positions of which the source has more than was copied, or does not tell.
+
+    Raises
+    ------
+    ClusterError
+        if it does not answer.
+    """
+    there = source.topics({each.topic for each in positions})
+    chosen = [each for each in positions if each.topic in there]
+    anew = {each for each in chosen if differ(positions[each].topic_id, there[each.topic].topic_id)}
+    ends = source.offsets(chosen, "latest")
+    # One that has no leader, or may not be seen, tells nothing, and may have more.
+    untold = there.problems.keys() & {each.topic for each in positions}
+    copied = {each: 0 if each in anew else positions[each].upstream for each in chosen}
+    return sorted(untold | {each.topic for each in chosen if each not in ends or ends[each] > copied[each]})
 
 
 def offsets_given_up(settings: FlowSettings, positions: Mapping[TopicPartition, Position]) -> tuple[str, ...]:

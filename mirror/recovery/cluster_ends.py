@@ -15,7 +15,7 @@ from mirror.control.closed_copies import closed_notes, open_again
 from mirror.control.group_view import checkpoints_on_record
 from mirror.control.groups import recorder
 from mirror.control.liveness import LivenessWatch, is_engine_running
-from mirror.control.selected_topics import deselected_topics
+from mirror.control.selected_topics import deselected_topics, grown_past
 from mirror.control.tick import now_ms
 from mirror.kafka import batch, old_topics
 from mirror.kafka.batch import Header
@@ -36,6 +36,7 @@ from mirror.model.state_record import StateRecord
 from mirror.model.state_values import failover_record, no_failover_record
 from mirror.model.verdict import Verdict
 from mirror.recovery import stranded_files
+from mirror.recovery.copy_estimate import CopyEstimate, estimate_of, sampled
 from mirror.recovery.cut_log_ends import ended_at_the_cut
 from mirror.recovery.flow_ends import Copied, Cut, Ends, Pausing, troubles_of
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
@@ -89,6 +90,11 @@ class ClusterEnds:
     def flow(self) -> Flow:
         """See `FlowEnds`."""
         return self.chosen.flow
+
+    @property
+    def reads_committed(self) -> bool:
+        """See `FlowEnds`."""
+        return self.chosen.reads_committed
 
     def copy_of(self, topic: str) -> str:
         """See `FlowEnds`."""
@@ -179,16 +185,7 @@ class ClusterEnds:
         if not left:
             return []
         with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
-            there = source.topics({each.topic for each in left})
-            chosen = [each for each in left if each.topic in there]
-            anew = {
-                each for each in left if each.topic in there and differ(left[each].topic_id, there[each.topic].topic_id)
-            }
-            ends = source.offsets(chosen, "latest")
-        # One that has no leader, or may not be seen, tells nothing, and may have more.
-        untold = there.problems.keys() & {each.topic for each in left}
-        copied = {each: 0 if each in anew else left[each].upstream for each in chosen}
-        more = sorted(untold | {each.topic for each in chosen if each not in ends or ends[each] > copied[each]})
+            more = grown_past(source, left)
         words = f"copied once, and no longer selected by topics of {self.flow}; {self.flow.source} has more of"
         return [f"{words}: {named(more)}"] if more else []
 
@@ -203,6 +200,11 @@ class ClusterEnds:
         """See `FlowEnds`."""
         with self._old_cluster() as old:
             return old_topics.look_at(old, names)
+
+    def estimate(self, names: Collection[str]) -> CopyEstimate:
+        """See `FlowEnds`."""
+        with self._old_cluster() as cluster, self._source() as source:
+            return estimate_of(*sampled(cluster.topics(names), source, read_committed=self.reads_committed))
 
     def save_unmatched(self, names: Collection[str], directory: Path) -> Stranded:
         """See `FlowEnds`."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirror.evidence.facts import Json
+from mirror.kafka.problems import KafkaProblem
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.partition import TopicPartition
@@ -351,11 +352,24 @@ def _made_anew_messages(move: Move, forward: FlowEnds, anew: Collection[str]) ->
         f"in {move.directory} before, and in neither topic then; groups that are not moved lose their positions, "
     )
     message += f"which are saved there ({POSITIONS})"
-    aborted = (
-        f"unless isolation.level = read_committed was set for the flows, records of transactions that {source} had "
-        f"aborted are there again as any others: copied to {target} they look like them"
-    )
-    return message, aborted
+    notes = [
+        message,
+        f"to be copied from {target} to {source} before applications are stopped: {_estimate(move, anew)}",
+    ]
+    if not forward.reads_committed:
+        notes.append(
+            f"{forward.flow} reads uncommitted: records of transactions that {source} had aborted are ordinary records "
+            f"on {target}, and are so on {source} then"
+        )
+    return tuple(notes)
+
+
+def _estimate(move: Move, anew: Collection[str]) -> str:
+    """Return how much there is to copy; a plan does not wait for that to be known."""
+    try:
+        return str(move.ends.estimate(anew))
+    except KafkaProblem as problem:
+        return f"how much and how long is not known ({problem})"
 
 
 def _without_stops(home: Copied, anew: Collection[str]) -> Copied:

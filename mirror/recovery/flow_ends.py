@@ -16,6 +16,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.position import Position
 from mirror.model.verdict import Verdict
+from mirror.recovery.copy_estimate import CopyEstimate
 from mirror.recovery.group_moves import GroupMoves, MovePlan
 from mirror.recovery.probing import Gone
 from mirror.recovery.recent_writers import Writers
@@ -122,6 +123,11 @@ class FlowEnds(Protocol):
         """The flow."""
         ...
 
+    @property
+    def reads_committed(self) -> bool:
+        """Whether, by the file, the flow leaves out records of aborted transactions."""
+        ...
+
     def copy_of(self, topic: str) -> str:
         """Return the name of the copy of a topic."""
         ...
@@ -164,6 +170,10 @@ class FlowEnds(Protocol):
 
     def topics(self, names: Collection[str]) -> Mapping[str, OldTopic]:
         """Return what those of these topics of the source are like that are there."""
+        ...
+
+    def estimate(self, names: Collection[str]) -> CopyEstimate:
+        """Return how much it takes to copy these topics of the source, whole, to their offsets."""
         ...
 
     def save_unmatched(self, names: Collection[str], directory: Path) -> Stranded:

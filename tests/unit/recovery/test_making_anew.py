@@ -127,15 +127,39 @@ def test_the_plan_says_what_is_deleted_and_what_becomes_of_its_records(tmp_path:
     assert world.east_topic == "id here"
 
 
+def test_the_plan_says_how_much_is_to_be_copied_and_how_long_that_may_take(tmp_path: Path) -> None:
+    """Whoever decides has to know whether the old cluster is back in minutes or in a day."""
+    (note,) = [each for each in look(stranded_world(), tmp_path).notes if "records/s" in each]
+    assert note.startswith("to be copied from west to east before applications are stopped: about 15 records (5.0 MB,")
+    assert "about 1 min 30 s: assumed are" in note
+    hidden = replace(stranded_world(), hides_logs=True)
+    plan = look(hidden, tmp_path)
+    assert plan.refusal is None
+    (note,) = [each for each in plan.notes if each.startswith("to be copied from west to east")]
+    assert "how much and how long is not known (cluster west: looking at its logs: TOPIC_AUTHORIZATION_FAILED)" in note
+
+
+def test_of_aborted_records_the_plan_speaks_only_where_the_flow_copies_them(tmp_path: Path) -> None:
+    """It said "unless isolation.level = read_committed was set", also where that is what the file says."""
+    world = stranded_world()
+    (note,) = [each for each in look(world, tmp_path).notes if "had aborted" in each]
+    assert note.startswith("east->west reads uncommitted")
+    world.reads_committed = True
+    assert not any("had aborted" in each for each in look(world, tmp_path).notes)
+
+
 def test_what_is_stranded_is_saved_before_the_topic_is_deleted_and_made_anew(tmp_path: Path) -> None:
     world, directory = stranded_world(), tmp_path / "run"
-    assert verdict(performed(world, directory)) is Verdict.PASS
+    results = performed(world, directory)
+    assert verdict(results) is Verdict.PASS
     # What the flow home copies into other partitions meanwhile would count as written since they were saved.
     pause = "pause west->east"
     assert world.done[:7] == [pause, "save", pause, "close", "delete", "create", "resume west->east"]
     (positions,) = directory.glob("*/group-positions.csv")
     assert positions.read_text() == "audit,orders,0,7\n"
     assert (offsets_saved(directory), world.east_topic, world.at_work) == ([10, 11], "id anew", {EAST})
+    (saved,) = [each.result.detail for each in results if each.name == "save stranded"]
+    assert "(those whose copies west has removed, by its log cleaner or retention, are among them, so that" in saved
     assert (world.written[EAST] >= 15, world.record) == (True, {})
 
 

@@ -21,6 +21,7 @@ from mirror.model.position import Position
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict
 from mirror.recovery.applications import Answer, Done, Unobserved
+from mirror.recovery.copy_estimate import CopyEstimate
 from mirror.recovery.flow_ends import Copied, Cut, Ends
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
@@ -94,6 +95,8 @@ class World:
     untold: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     shows_writes: bool = True
     stubborn: set[str] = field(default_factory=set)
+    reads_committed: bool = False
+    hides_logs: bool = False
     refuses_logins: set[str] = field(default_factory=set)
     done: list[str] = field(default_factory=list)
     calls: int = 0
@@ -116,8 +119,18 @@ class StandInEnds:
     flow: Flow
     apart: Staying = NOBODY
 
+    @property
+    def reads_committed(self) -> bool:
+        return self.world.reads_committed
+
     def copy_of(self, topic: str) -> str:
         return f"{self.flow.source}.{topic}"
+
+    def estimate(self, names: Collection[str]) -> CopyEstimate:
+        self.world.call()
+        if self.world.hides_logs:
+            raise ClusterError(self.flow.source, "looking at its logs", "TOPIC_AUTHORIZATION_FAILED")
+        return CopyEstimate(self.world.written[self.flow.source] * len(names), 5_000_000, 90.0)
 
     def wait_until_gone(self) -> Gone:
         self.world.call()
