@@ -47,7 +47,7 @@ def run(
     status_port: Annotated[
         int | None,
         typer.Option(
-            help="Serve /metrics, /health, /ready and /status there; 0: any free port, which the log tells.",
+            help="Serve /metrics, /health, /ready and /status there; 0: any free port, which the log shows.",
             metavar="PORT",
             min=0,
             max=65535,

@@ -156,7 +156,7 @@ def page(status: FlowStatus, file: Path, width: int, *, most_rows: int | None = 
         if most_rows is not None and len(rows) > most_rows:
             lines.append(Text(f"… and {len(rows) - most_rows:,} more, --all shows them"))
     else:
-        away = f"which partitions are mirrored is on record on {status.flow.target}, which does not tell"
+        away = f"which partitions are mirrored is on record on {status.flow.target}, which does not answer"
         lines.append(Remark(away if status.state == "FAILED" else "no partition is mirrored yet"))
     return Group(*lines)
 

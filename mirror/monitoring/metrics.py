@@ -203,7 +203,7 @@ def _add_flow(all_of: _Families, view: FlowView, ends: Labels, at_ms: int) -> No
     if status is None or view.seen_ms is None:
         return
     for state in get_args(State):
-        help_text = "1 for the state that mirror status tells"
+        help_text = "1 for the state that mirror status shows"
         all_of.add("mirror_flow_state", help_text, {**ends, "state": state}, status.state == state)
     reported = math.inf if status.reported_ms is None else (at_ms - status.reported_ms) / 1000
     described = {

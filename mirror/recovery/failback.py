@@ -38,7 +38,7 @@ from mirror.recovery.making_anew import (
 )
 from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, with_unsure
 from mirror.recovery.rewritten import Rewritten
-from mirror.recovery.staying import NOBODY
+from mirror.recovery.staying import NOBODY, Staying
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
 from mirror.recovery.unlisted import removed_there
@@ -185,13 +185,13 @@ def look_home(
     notes = (
         naming(forward, record),
         *_made_anew_messages(move, forward, anew - before),
-        *((f"{staying.message(move.flow.source)}; stop before whoever is to go home",) if staying.groups else ()),
+        *_staying_notes(staying, move),
         f"{forward.flow} stays paused until the applications are back; then both flows copy",
         *by_hand_of(forward.flow, record),
         *deselected_of(forward.flow, record),
         *deselected_of(move.flow, home),
         *(
-            f"nobody can tell whether {forward.flow.source} still has what was copied of {each}"
+            f"it is not known whether {forward.flow.source} still has what was copied of {each}"
             for each in found.unknown_messages()
         ),
     )
@@ -226,7 +226,7 @@ def _returned(move: Move, forward: FlowEnds) -> Step:
         count = len(forward.ends().ends)
         message = f"{source} answers, with leaders of all of {counted(count, 'partition')}"
         if found.unknown:
-            unknown = f"nobody can tell whether it still has what was copied of {named(found.unknown_messages())}"
+            unknown = f"it is not known whether it still has what was copied of {named(found.unknown_messages())}"
             return Result(Verdict.UNKNOWN, f"{message}; {unknown}")
         by = "by topic ids and leader epochs; no records were compared"
         if found.compared:
@@ -370,6 +370,13 @@ def _estimate(move: Move, anew: Collection[str]) -> str:
         return str(move.ends.estimate(anew))
     except KafkaProblem as problem:
         return f"how much and how long is not known ({problem})"
+
+
+def _staying_notes(staying: Staying, move: Move) -> tuple[str, ...]:
+    if not staying.groups:
+        return ()
+    advice = "if some of them are to move back as well, stop them before this run"
+    return (f"{staying.message(move.flow.source)}; {advice}",)
 
 
 def _without_stops(home: Copied, anew: Collection[str]) -> Copied:

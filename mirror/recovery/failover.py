@@ -99,14 +99,14 @@ class Loss:
         )
         if self.gone:
             gone = named([f"{each} (copied up to {at})" for each, at in sorted(self.gone.items())])
-            what += f"; not there any more, so that nobody can tell what else it had, and the copy is all of it: {gone}"
+            what += f"; not there any more, so that what else it had is not known; the copy is all of it: {gone}"
         if self.removed:
             what += (
                 f"; removed from it before it was copied, so on neither: {named([str(one) for one in self.removed])}"
             )
         if self.gaps:
             what += f"; in gaps that nobody has acknowledged (mirror gaps FILE): {named(self.gaps)}"
-        return f"{what}, as the source tells" if self.bound is None else f"{self.bound}; of what is on record, {what}"
+        return f"{what}, as the source reports" if self.bound is None else f"{self.bound}; of what is on record, {what}"
 
     def rows(self) -> list[dict[str, Json]]:
         """Return a row a partition of what is lacking, for a journal and for ``--json``."""
@@ -251,7 +251,7 @@ def _looked_ahead(
         refusal = f"{move.flow} has copied nothing that is on record on {move.flow.target}: nobody can go on there"
     loss = loss_of(move.ends, copied, ask_source=mode is not Mode.UNPLANNED, by_epochs=True)
     if mode is Mode.PLANNED and refusal is None and loss.bound is not None:
-        refusal = f"{move.flow.source} must tell what it has for a planned failover: {loss.bound}"
+        refusal = f"{move.flow.source} must report what it has for a planned failover: {loss.bound}"
     if mode is Mode.PLANNED and refusal is None:
         refusal = against_the_other_way(back)
     if mode is Mode.PLANNED and refusal is None and not progress.begun:

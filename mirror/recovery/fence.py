@@ -55,7 +55,7 @@ _BY_ACLS = (
 _BY_QUOTAS = (
     "the first request of each connection: the broker takes it, and holds its client back only then",
     "clients with a limit of their own that is set after this",
-    "producers that ignore the throttle time they are told, and connect anew",
+    "producers that ignore the throttle time that brokers report, and connect again",
 )
 
 
@@ -107,8 +107,8 @@ class FencePlan:
         found = []
         if not self.fenced:
             found.append(
-                f"no topic of {self.record.cluster} is fenced: brokers list none to whoever may not describe it (grant "
-                "Describe on the topics), or those that are meant are not there"
+                f"no topic of {self.record.cluster} is fenced: brokers list only topics that one may describe "
+                "(grant Describe on the topics), or those that are meant are not there"
             )
         if self.created_since:
             found.append(

@@ -90,7 +90,7 @@ class WrittenBehind:
 
     def __str__(self) -> str:
         """Return it for people."""
-        who = named([str(each) for each in self.writers]) or "who, brokers do not tell"
+        who = named([str(each) for each in self.writers]) or "by whom, brokers do not report"
         who += f"; {unread_words(self.unread)}" if self.unread else ""
         return f"{self.partition} from {self.start} to {self.end - 1}{', growing' if self.is_growing else ''} ({who})"
 
@@ -162,7 +162,7 @@ class FencedSide:
             messages.append(f"whether somebody writes to {source}, which was failed over, is not known of {which}")
         if self.written:
             messages.append(
-                f"deny it: mirror fence FILE --cluster {source}; the logs of its brokers tell the clients' addresses"
+                f"deny it: mirror fence FILE --cluster {source}; the logs of its brokers show the clients' addresses"
             )
         if not messages:
             how = "" if self.is_told_by_offsets else ", by the times of its records"

@@ -497,6 +497,6 @@ def _unmoved(decision: GroupDecision, reason: str) -> Unmoved:
 def unseen_groups_message(plan: MovePlan, flow: Flow) -> str:
     """Return, for people, which groups stay where they are since no checkpoint tells what they have read."""
     return (
-        f"{counted(len(plan.unseen), 'group')} may have read copies on {flow.source} that topics of {flow} leaves out, "
-        f"of which no checkpoint tells, and would go on at their old positions on {flow.target}: {named(plan.unseen)}"
+        f"{counted(len(plan.unseen), 'group')} may have read copies on {flow.source} that topics of {flow} leaves out. "
+        f"They have no checkpoints, and would go on at their old positions on {flow.target}: {named(plan.unseen)}"
     )

@@ -290,7 +290,7 @@ def _decide(saved: SavedPosition, now: ClusterNow) -> RestoreDecision:
     if saved.before.position < now.starts[partition]:
         why = (
             f"the group was at {saved.before.position}, and the log begins at {now.starts[partition]} by now: a reader "
-            "told to begin at the end would skip all that is there"
+            "with auto.offset.reset = latest would skip all that is there"
         )
         return _refused(saved, present, why)
     if saved.before.position > now.ends[partition]:

@@ -179,7 +179,9 @@ def _copied(move: Move, group: str) -> Step:
         selected = move.ends.ends().ends
         read = {each.source: each.upstream for each in plan.positions if each.source and each.source in selected}
         if plan.source_problem is not None:
-            return Result(Verdict.FAIL, f"{move.flow.source} does not tell where it stands: {plan.source_problem}")
+            return Result(
+                Verdict.FAIL, f"{move.flow.source} does not report the group's positions: {plan.source_problem}"
+            )
         return Result(Verdict.PASS, move.await_copy(read) + " up to where the group stands")
 
     return Step(COPIED, f"wait until {move.flow.target} has all that group {group} has read", act)
@@ -281,7 +283,7 @@ class Migration:
         elif (older := self._older_copy(copied.failovers, progress)) is not None:
             refusal = older
         elif loss.bound is not None:
-            refusal = f"{move.flow.source} must tell what it has: {loss.bound}"
+            refusal = f"{move.flow.source} must report what it has: {loss.bound}"
         elif (other_way := against_the_other_way(self.back)) is not None:
             refusal = other_way
         elif STOP not in progress.begun:
@@ -377,9 +379,9 @@ def kept_groups(directory: Path) -> tuple[str, ...] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(path, None, None, f"does not tell the groups of the migration: {error}") from None
+        raise ConfigError(path, None, None, f"does not list the groups of the migration: {error}") from None
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise ConfigError(path, None, None, "does not tell the groups of the migration")
+        raise ConfigError(path, None, None, "does not list the groups of the migration")
     return tuple(found)
 
 

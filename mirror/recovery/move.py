@@ -503,7 +503,7 @@ class Move:
                 "See to it, or leave the group out with --groups"
             )
         if self.is_planned and plan.source_problem is not None:
-            return f"{self.flow.source} does not tell where its groups stand: {plan.source_problem}"
+            return f"{self.flow.source} does not report the positions of its groups: {plan.source_problem}"
         missing = sorted((self.agreed or frozenset()) - {each.group for each in plan.positions})
         if missing:
             return f"nothing was written, since the plan showed groups that are not found any more: {named(missing)}"

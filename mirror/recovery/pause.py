@@ -82,7 +82,7 @@ class PausePlan:
         source, target = self.flow.source, self.flow.target
         return (
             f"this ends the cut of {self.ends_cut}: {self.flow} copies on what is written on {source} to where "
-            f"applications are on {target}, and a failback cannot tell any more all that was written there since. "
+            f"applications are on {target}, and a failback no longer finds all that was written there since. "
             "mirror failback is the way back; --topics '.*' ends pauses by hand alone"
         )
 

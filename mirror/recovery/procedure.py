@@ -396,7 +396,7 @@ def _not_comparable(forward: FlowEnds, named_beside: Collection[str]) -> tuple[s
     source, found = forward.flow.source, but_for(forward.rewritten(), named_beside)
     return (
         *(f"{source} has something else than was copied of {each}" for each in found.difference_messages()),
-        *(f"nobody can tell whether {source} still has what was copied of {each}" for each in found.unknown_messages()),
+        *(f"it is not known whether {source} still has what was copied of {each}" for each in found.unknown_messages()),
     )
 
 

@@ -55,7 +55,7 @@ class QuietSource:
             return self._still_written(written, most)
         if unended := self.ends.open_transactions():
             detail = (
-                f"transactions are open on {self.ends.flow.source}, and nobody can tell how they end: {named(unended)}"
+                f"transactions are open on {self.ends.flow.source}, and how they end is not known: {named(unended)}"
             )
             return Result(Verdict.FAIL, detail)
         groups = {each.group for each in self.ends.plan_groups(ask_source=True).positions}

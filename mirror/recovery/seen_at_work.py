@@ -101,7 +101,7 @@ def idle_groups(cluster: Cluster, groups: Collection[str], placed: Placed) -> di
     when they were read. Or the cluster does not tell of them.
     """
     members = cluster.describe_groups(groups)
-    found = {group: f"{cluster.alias} does not tell of it: {why}" for group, why in members.problems.items()}
+    found = {group: f"{cluster.alias} does not describe it: {why}" for group, why in members.problems.items()}
     empty = [group for group, each in members.items() if not each.is_active]
     positions = cluster.positions_of_groups(empty) if empty else Found()
     for group in empty:

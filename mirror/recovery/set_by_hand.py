@@ -20,8 +20,8 @@ from mirror.recovery.group_moves import MovePlan
 Placed: TypeAlias = Mapping[tuple[str, TopicPartition], Placement]
 """Where a flow has put groups on its target, by group and partition."""
 
-_WHY = "no reader has committed that (it bears no leader epoch): it was set by hand, or by a client that tells none"
-_WHY_OF_MANY = "no reader has committed them (they bear no leader epoch): set by hand, or by a client that tells none"
+_WHY = "no reader has committed that (it bears no leader epoch): it was set by hand, or by a client that sends none"
+_WHY_OF_MANY = "no reader has committed them (they bear no leader epoch): set by hand, or by a client that sends none"
 
 
 def set_ahead(plan: MovePlan, flow: Flow, put_there: Placed, put_home: Placed) -> list[str]:

@@ -85,7 +85,7 @@ def out_of_range(plan: MovePlan) -> list[str]:
             f"and {target} has removed what lies before {start}: it goes on where auto.offset.reset says, and latest "
             "skips all there is"
             if (start := plan.idle_starts.get(partition)) is not None
-            else f"and {target} does not tell where that log begins"
+            else f"and {target} does not report where that log begins"
         )
         for each in plan.positions
         for partition in (TopicPartition(each.topic, each.partition),)

@@ -139,7 +139,7 @@ def verify_flow(
             remember,
             None,
             None,
-            f"it tells of {settings.flow} between two other clusters ({' and '.join(clusters_of(recalled))}; "
+            f"it is about {settings.flow} between two other clusters ({' and '.join(clusters_of(recalled))}; "
             f"now {' and '.join(clusters_of(plan.memory))}): remember in another file, or delete this one",
         )
     if not plan.pairs:

@@ -42,7 +42,7 @@ def recalled_from(path: Path, settings: FlowSettings) -> Memory:
     except NotRemembered as problem:
         raise ConfigError(path, None, None, f"it is not what mirror verify remembers; {problem}: {advice}") from problem
     if memory.flow != str(settings.flow):
-        raise ConfigError(path, None, None, f"it tells of the flow {memory.flow}, not of {settings.flow}: {advice}")
+        raise ConfigError(path, None, None, f"it is about the flow {memory.flow}, not of {settings.flow}: {advice}")
     return memory
 
 

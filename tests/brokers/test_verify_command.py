@@ -294,7 +294,7 @@ def test_what_was_found_equal_is_not_read_again_as_long_as_the_logs_are_the_same
     assert [each.extra for each in found.partitions] == [1, 0]
 
     memory.write_text(memory.read_text().replace(f"{settings.flow}", "north->south"))
-    with pytest.raises(ConfigError, match="it tells of the flow north->south"):
+    with pytest.raises(ConfigError, match="it is about the flow north->south"):
         verify_flow(settings, clusters, remember=memory)
 
 

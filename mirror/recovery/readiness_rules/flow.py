@@ -158,7 +158,7 @@ def not_begun(facts: Facts) -> Iterator[Difference]:
                     str(partition),
                     counted(count, "record"),
                     "none",
-                    f"mirror status {facts.file}; wait, or look at what the log of the engine says of it",
+                    f"mirror status {facts.file}; wait, or look for it in the engine's log",
                 )
 
 

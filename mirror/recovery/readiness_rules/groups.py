@@ -107,7 +107,7 @@ def not_translated(facts: Facts) -> Iterator[Difference]:
             group,
             f"{first.topic}-{first.partition} at {first.upstream}, {counted(len(positions), 'partition')} in all",
             describe(first.translation),
-            f"{mends.mirror(facts, 'offsets', f' --groups {group}')} tells why; let the group read on, or set its "
+            f"{mends.mirror(facts, 'offsets', f' --groups {group}')} shows why; let the group read on, or set its "
             "position on the target by hand",
         )
 
@@ -153,7 +153,7 @@ def refused(facts: Facts) -> Iterator[Difference]:
                 f"{each.group}, {each.partition}",
                 None,
                 each.reason,
-                f"{mends.mirror(facts, 'verify')} tells what the copy lacks",
+                f"{mends.mirror(facts, 'verify')} shows what the copy lacks",
             )
 
 

@@ -44,7 +44,7 @@ def test_it_is_said_in_words() -> None:
     ends = paused(starts=14, written=14)
     assert str(loss_of(ends, ends.copied(), ask_source=True)) == (
         "nothing is missing of what it has; removed from it before it was copied, so on neither: orders-0: 4 offsets, "
-        "from 10 to 13, as the source tells"
+        "from 10 to 13, as the source reports"
     )
 
 

@@ -177,7 +177,9 @@ def test_what_a_deleted_topic_had_is_not_known_and_is_named_without_keeping_the_
     ends = Deleted(world, THERE.flow)
     loss = loss_of(ends, ends.copied(), ask_source=True)
     assert (loss.bound, loss.is_exact, loss.gone) == (None, False, {ORDERS: 10})
-    assert str(loss).startswith("nothing is missing of what it has; not there any more, so that nobody can tell")
+    assert str(loss).startswith(
+        "nothing is missing of what it has; not there any more, so that what else it had is not known"
+    )
     assert "orders-0 (copied up to 10)" in str(loss)
     assert loss_of(ends, ends.copied(), ask_source=True, anew={ORDERS.topic}).is_exact, "it is made anew on purpose"
     world.paused.clear()
@@ -202,7 +204,7 @@ def test_what_was_passed_by_is_missing_too(world: World) -> None:
         pytest.param(Hidden, "UNKNOWN", "TOPIC_AUTHORIZATION_FAILED", id="hidden"),
         pytest.param(Recreated, "UNKNOWN", "deleted and created anew", id="another topic"),
         pytest.param(
-            Untold, "UNKNOWN", "nobody can tell whether east still has what was copied of orders-0", id="untold"
+            Untold, "UNKNOWN", "it is not known whether east still has what was copied of orders-0", id="untold"
         ),
         pytest.param(CreatedAnew, "UNKNOWN", '"reason": null', id="another topic, which keeps nobody from the rest"),
     ],

@@ -706,7 +706,7 @@ def test_the_plan_says_what_lacks_and_changes_nothing(tmp_path: Path) -> None:
     back = StandInEnds(world, HOME.flow)
     plan = look_ahead(Mode.CUT_OFF, move_of(world, tmp_path, mode="cut-off"), back)
     assert str(plan.loss).startswith("4 offsets missing, 4 records at most (")
-    assert str(plan.loss).endswith("): orders-0: 4 offsets, from 10 to 13, as the source tells")
+    assert str(plan.loss).endswith("): orders-0: 4 offsets, from 10 to 13, as the source reports")
     plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
     assert plan.loss.bound is not None
     assert (

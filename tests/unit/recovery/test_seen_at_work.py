@@ -104,7 +104,7 @@ def test_a_group_that_shows_nothing_of_being_at_work_is_named() -> None:
         "of old": idle,
         "nowhere": idle,
         "untold": "it has no member on west: denied",
-        "silent": "west does not tell of it: COORDINATOR_NOT_AVAILABLE",
+        "silent": "west does not describe it: COORDINATOR_NOT_AVAILABLE",
     }
 
 

@@ -43,7 +43,7 @@ def led_home(move: Move, directory: Path) -> Sequence[StepResult]:
 def test_the_plan_names_who_stays_before_anything_is_stopped(world: World, tmp_path: Path) -> None:
     plan = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow))
     assert plan.refusal is None
-    assert [each for each in plan.notes if "group local (inventory)" in each and "stop before" in each]
+    assert [each for each in plan.notes if "group local (inventory)" in each and "stop them before" in each]
     assert plan.moves is not None
     assert {each.group for each in plan.moves.positions} == {"audit"}
     assert world.at_work == {WEST}

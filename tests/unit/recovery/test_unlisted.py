@@ -34,7 +34,7 @@ def test_a_planned_failover_of_a_topic_that_may_not_be_seen_is_not_begun(world: 
     assert look_ahead(Mode.PLANNED, move, None).refusal is None
     world.unlisted = "hidden"
     refusal = str(look_ahead(Mode.PLANNED, move, None).refusal)
-    assert refusal.startswith("east must tell what it has for a planned failover")
+    assert refusal.startswith("east must report what it has for a planned failover")
     assert "looking at the topic orders: TOPIC_AUTHORIZATION_FAILED" in refusal
 
 

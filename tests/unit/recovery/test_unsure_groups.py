@@ -190,7 +190,7 @@ def test_a_group_that_stays_in_a_log_whose_start_is_not_told_is_named_and_not_ex
     idle = TranslatedPosition("audit", *COPY, 7, NothingRead(7, 7, 7))
     plan = MovePlan(THERE, (idle,), idle_positions={"audit": {COPY: GroupPosition(7)}})
     (named,) = out_of_range(plan)
-    assert named.endswith("west does not tell where that log begins")
+    assert named.endswith("west does not report where that log begins")
     assert [row["exact"] for row in plan.rows()] == [False]
 
 

@@ -349,7 +349,7 @@ def test_what_is_remembered_of_two_other_clusters_is_refused(
     remember.write_text(written.as_text())
     compared = Compared(monkeypatch, planned(KNOWN))
     if is_refused:
-        with pytest.raises(ConfigError, match="it tells of A->B between two other clusters"):
+        with pytest.raises(ConfigError, match="it is about A->B between two other clusters"):
             verify.verify_flow(FLOW, {}, remember=remember)
         assert (compared.sessions, remember.read_text()) == (0, written.as_text())
     else:
@@ -361,7 +361,7 @@ def test_a_file_that_tells_of_another_flow_is_refused(monkeypatch: pytest.Monkey
     remember = tmp_path / "memory.json"
     remember.write_text(replace(KNOWN, flow="B->A").as_text())
     Compared(monkeypatch, planned(KNOWN))
-    with pytest.raises(ConfigError, match="it tells of the flow B->A, not of A->B"):
+    with pytest.raises(ConfigError, match="it is about the flow B->A, not of A->B"):
         verify.verify_flow(FLOW, {}, remember=remember)
 
 
