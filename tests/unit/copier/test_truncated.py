@@ -140,6 +140,58 @@ def fenced_as(copying: Copying, epoch: int) -> None:
     copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], clean=False)
 
 
+def taken_up_again(copying: Copying, epoch: int) -> None:
+    """Have another engine go on from what the state topic says, in another epoch of the producer."""
+    state = copying.state()
+    copying.handovers[ORDERS] = Handover(state.positions[ORDERS], state.open_runs(ORDERS), clean=False)
+    fenced_as(copying, epoch)
+
+
+def test_a_copy_that_is_made_again_goes_on_after_a_crash_too_behind_what_showed_that_copies_were_gone(
+    copying: Copying,
+) -> None:
+    """The engine was killed before it had put the first of them on record."""
+    copying.begin(b"0")
+    for value in (b"1", b"2"):
+        copying.source().write(value)
+    copying.epoch(0.5)
+    copying.copy().truncate(1)
+    copying.source().write(b"3")
+    copying.epoch(1.0)
+    copying.epoch(5.0)
+    (lost,) = (each for each in copying.state().gaps.values() if each.kind is GapKind.TARGET_LOST)
+    copying.works[ORDERS] = {"gaps": GapPolicy(barrier=lost, is_lifted=True)}
+    copying.copy().hold()
+    copying.epoch(0.5)
+    copying.copy().release()
+    copying.works.clear()
+    taken_up_again(copying, 1)
+    assert copying.epoch()[ORDERS].stopped is None
+    assert copying.copy().values() == [b"0", b"3", b"1", b"2", b"3"]
+
+
+def test_where_the_source_was_truncated_each_engine_goes_on_behind_what_a_killed_one_had_copied_before(
+    copying: Copying,
+) -> None:
+    """Nothing new is there to be copied: the position stays where it was when that was put on record."""
+    copying.begin(b"0")
+    copying.source().write(b"1")
+    copying.epoch(0.5)
+    handover = copying.handovers[ORDERS]
+    copying.source().write(b"2")
+    copying.epoch(0.5)
+    copying.handovers[ORDERS] = replace(handover, clean=False)
+    copying.source().truncate(1)
+    fenced_as(copying, 1)
+    for epoch in (2, 3):
+        assert copying.epoch(0.5)[ORDERS].stopped is None
+        taken_up_again(copying, epoch)
+    copying.source().write(b"another")
+    assert copying.epoch()[ORDERS].stopped is None
+    assert copying.copy().values() == [b"0", b"1", b"2", b"another"]
+    assert [each.kind for each in copying.state().gaps.values()] == [GapKind.TRUNCATED]
+
+
 def test_so_they_are_where_that_was_in_a_transaction_which_came_to_nothing(copying: Copying) -> None:
     copying.told(slot=slot(), producer=None)
     copying.begin(b"0")
