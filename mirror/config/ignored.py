@@ -14,6 +14,7 @@ from mirror.config.definitions import MIRROR_MAKER, OLD_EXCLUDES, RETENTION
 from mirror.config.engine_keys import ENGINE
 from mirror.config.mirror_maker import PASSED_TO_WORKERS, MirrorMakerConfig
 from mirror.config.misspelt import misspelt
+from mirror.config.properties import PropertiesFile
 from mirror.config.providers import CONFIG_PROVIDERS
 from mirror.config.secrets import broken_keys
 from mirror.config.unused_security import unused_security
@@ -42,10 +43,7 @@ def ignored(config: MirrorMakerConfig) -> tuple[str, ...]:
     file = config.file
     last, broken = {entry.key: entry for entry in file.entries}, broken_keys(file.entries)
     return (
-        *(
-            f"{file.path}:{begun}: the private key ends with that line: {NOT_OF_THE_KEY}"
-            for begun in dict.fromkeys(broken.values())
-        ),
+        *broken_key_messages(file),
         *(
             f"{file.path}:{each.line}: {each.key} has no effect: line {last[each.key].line} gives it another value"
             for each in file.entries
@@ -53,6 +51,12 @@ def ignored(config: MirrorMakerConfig) -> tuple[str, ...]:
         ),
         *(f"{file.path}:{file.line_of(key)}: {key} {why}" for key, why in ignored_keys(config).items()),
     )
+
+
+def broken_key_messages(file: PropertiesFile) -> tuple[str, ...]:
+    """Return a line for people for each private key whose lines are keys of the file."""
+    begun = dict.fromkeys(broken_keys(file.entries).values())
+    return tuple(f"{file.path}:{line}: the private key ends with that line: {NOT_OF_THE_KEY}" for line in begun)
 
 
 def ignored_keys(config: MirrorMakerConfig) -> dict[str, str]:

@@ -19,9 +19,11 @@ _OPEN = (
 )
 _PASS = re.compile(r"(?:\A|[._-])pass\Z")
 _WORD = re.compile(r"\S+")
-# A private key that does not end where its value does, and the lines of it behind that.
+# A private key that does not end where its value does, and what of it is behind that: several lines are one key where
+# only one of them does not end with a backslash.
 _BEGINS_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?!.*-----END)", re.DOTALL)
-_PEM, _END_OF_PEM = re.compile(r"[A-Za-z0-9+/]+"), re.compile(r"-----END\b")
+_BEGINS, _ENDS = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY"), re.compile(r"-----END [A-Z ]*PRIVATE KEY")
+_PEM, _HEADERS_OF_PEM = re.compile(r"[A-Za-z0-9+/\s]+"), ("Proc-Type", "DEK-Info")
 # An argument whose value is a secret: --password x, and PASSWORD=x, or --password=x, to its end.
 _OPTION = re.compile(rf"--?(?:{NAMED}|{OF_KEYTOOL}|key|{OF_AUTH}|oauth2-bearer)|-pw", re.IGNORECASE)
 _ASSIGNMENT = re.compile(
@@ -63,17 +65,29 @@ def shown(key: str, value: str) -> str:
 def broken_keys(entries: Sequence[Entry]) -> dict[int, int]:
     """Return the lines of entries that are parts of a private key, and where that begins.
 
-    Where a line of its text does not go on in the next one, by a backslash, the next ones are keys of the file.
+    Where a line of its text does not go on in the next one, by a backslash, the next ones are keys of the file; all of
+    it is where it begins in the line behind that of its key.
     """
     found: dict[int, int] = {}
     for number, each in enumerate(entries):
-        if each.line in found or not _BEGINS_PRIVATE_KEY.search(each.value):
-            continue
-        behind = entries[number + 1 :]
-        end = next((at for at, one in enumerate(behind, 1) if _END_OF_PEM.match(one.key)), 0)
-        whole = behind[:end] or takewhile(lambda one: _PEM.fullmatch(one.key) and not one.value[1:], behind)
-        found |= {one.line: each.line for one in whole}
+        is_key = _BEGINS.match(_text(each)) is not None
+        if is_key:
+            found[each.line] = each.line
+        if _BEGINS_PRIVATE_KEY.search(_text(each) if is_key else each.value):
+            behind = list(takewhile(lambda one: not _BEGINS.search(_text(one)), entries[number + 1 :]))
+            end = next((at for at, one in enumerate(behind, 1) if _ENDS.search(_text(one))), 0)
+            found |= {one.line: each.line for one in behind[:end] or takewhile(_is_pem, behind)}
     return found
+
+
+def _text(entry: Entry) -> str:
+    """Return an entry as it reads where what ends its key is a blank of a private key."""
+    return f"{entry.key} {entry.value}"
+
+
+def _is_pem(entry: Entry) -> bool:
+    """Tell whether an entry looks like lines of a key in base 64, or says how that is encrypted."""
+    return entry.key in _HEADERS_OF_PEM or (_PEM.fullmatch(entry.key) is not None and not entry.value.strip("= \n"))
 
 
 def without_secrets(text: str) -> str:

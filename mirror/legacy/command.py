@@ -17,8 +17,9 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from mirror.config import properties, providers
 from mirror.config.errors import ConfigError
+from mirror.config.ignored import broken_key_messages
 from mirror.config.properties import PropertiesFile
-from mirror.config.secrets import holds_secrets
+from mirror.config.secrets import broken_keys, holds_secrets
 from mirror.engine.run_log import LogFormat, LogLevel, set_up
 from mirror.kafka.security import UnsupportedSetting
 from mirror.legacy.client_settings import (
@@ -96,11 +97,16 @@ def load(options: Options) -> tuple[ConsumerSettings, ProducerSettings]:
     with _Placed(producer_file):
         producer = producer_settings(_resolved(producer_file), aborts=options.aborts)
         Producer({**producer.of_stream(), "log_level": 0})
-    return consumer, producer
+    return (
+        replace(consumer, notes=(*broken_key_messages(consumer_file), *consumer.notes)),
+        replace(producer, notes=(*broken_key_messages(producer_file), *producer.notes)),
+    )
 
 
 def _resolved(file: PropertiesFile) -> Mapping[str, str]:
-    values = file.values
+    # Lines of a private key that are keys of the file would be named as keys that there are not.
+    broken = broken_keys(file.entries)
+    values = {each.key: each.value for each in file.entries if each.line not in broken}
     made = providers.providers(parse_list(values.get(providers.CONFIG_PROVIDERS, "")), values)
     return providers.replace_placeholders(values, made)
 

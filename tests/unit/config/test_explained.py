@@ -179,3 +179,32 @@ def test_lines_of_a_private_key_that_are_keys_since_one_before_has_no_backslash_
     assert not any("s3cret" in str(each) for each in found)
     assert [each.key for each in found if "private key that begins in line" in each.why][:2] == [HIDDEN] * 2
     assert found[-1].key == "topics"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(("BEGIN\\n\\", "MIIs3cretA\\n\\", "MIIs3cretB", "MIIs3cretC\\n\\", "END"), id="one has none"),
+        pytest.param(("BEGIN\\", "MIIs3cretA", "MIIs3cretB\\", "MIIs3cretC==\\", "END"), id="one has none, joined"),
+        pytest.param(("BEGIN", "MIIs3cretA\\n\\", "MIIs3cretB==\\n\\", "END"), id="the first has none"),
+        pytest.param(("BEGIN\\n\\", "MIIs3cretA", "MIIs3cretB\\n\\", "MIIs3cretC==\\n\\", ""), id="no end"),
+        pytest.param(("", "BEGIN", "MIIs3cretA", "MIIs3cretB==", "END"), id="it begins in a line of its own"),
+        pytest.param(("", "BEGIN\\n\\", "MIIs3cretA\\n\\", "END"), id="in a line of its own, with backslashes"),
+        pytest.param(("BEGIN", "Proc-Type: 4,ENCRYPTED", "DEK-Info: AES-256-CBC,0A", "", "MIIs3cretA"), id="headers"),
+    ],
+)
+def test_lines_of_a_private_key_are_hidden_wherever_a_backslash_is_missing(lines: tuple[str, ...]) -> None:
+    """Where only one line had none, those behind it were one key, which was shown."""
+    marks = {"BEGIN": "-----BEGIN PRIVATE KEY-----", "END": "-----END PRIVATE KEY-----"}
+    text = [each.replace("BEGIN", marks["BEGIN"]).replace("END", marks["END"]) for each in lines]
+    found = of(f"b.ssl.keystore.key = {text[0]}", *text[1:], "topics = a")
+    assert not any("s3cret" in str(each) for each in found)
+    assert found[-1].key == "topics"
+
+
+def test_a_private_key_without_an_end_hides_no_key_between_it_and_the_next_one() -> None:
+    whole = "-----BEGIN PRIVATE KEY-----MIIs3cretB-----END PRIVATE KEY-----"
+    lines = ("a.ssl.keystore.key = -----BEGIN PRIVATE KEY-----", "MIIs3cretA", "topics = a", f"b.ssl.key = {whole}")
+    found = of(*lines)
+    assert not any("s3cret" in str(each) for each in found)
+    assert [each.key for each in found[-2:]] == ["topics", "b.ssl.key"]

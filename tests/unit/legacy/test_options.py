@@ -129,6 +129,25 @@ def test_a_wrong_property_is_named_with_its_file_and_line(
     assert f"{tmp_path}/{said}" in capsys.readouterr().err
 
 
+def test_lines_of_a_private_key_that_are_keys_of_a_file_are_not_named(tmp_path: Path) -> None:
+    """The log named each of them as no key of a producer."""
+    consumer, producer = tmp_path / "consumer", tmp_path / "producer"
+    consumer.write_text("group.id=g\nbootstrap.servers=a:1")
+    private = (
+        "ssl.keystore.key=-----BEGIN PRIVATE KEY-----",
+        "MIIs3cretA",
+        "MIIs3cretB==",
+        "-----END PRIVATE KEY-----",
+    )
+    producer.write_text("\n".join(("bootstrap.servers=a:1", *private)))
+    files = ("--consumer.config", str(consumer), "--producer.config", str(producer))
+    options = read_options([*files, "--include", "a"])
+    assert options is not None
+    _, settings = command.load(options)
+    (note,) = settings.notes
+    assert note.startswith(f"{producer}:2: the private key ends with that line")
+
+
 def test_the_version_is_said_and_help_lists_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.run(["--version"]) == 0
     with pytest.raises(SystemExit) as ended:
