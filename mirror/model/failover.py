@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from mirror.model.counts import first_of
+
+_MOST_NAMED = 10
 #: Of what kind the records of runs are, by the first part of their keys.
 FAILOVER_KEY = "failover"
 #: The mode of a run of which this version does not understand what is on record.
@@ -61,6 +64,14 @@ class FailoverEntry:
         if group is None:
             return replace(self, is_beyond_return=True)
         return replace(self, started=tuple(dict.fromkeys((*self.started, group))))
+
+    @property
+    def has_started(self) -> str:
+        """Return, for people, which applications it has begun to start where it moves them; empty: none."""
+        if self.is_beyond_return:
+            return "the applications"
+        groups = first_of(self.started, _MOST_NAMED)
+        return f"the applications of {'group' if len(self.started) == 1 else 'groups'} {groups}" if groups else ""
 
     def at(self, phase: Phase, at_ms: int) -> FailoverEntry:
         """Return it when the run has got so far."""

@@ -20,6 +20,7 @@ from mirror.recovery.failover import (
     cannot_drain,
     copies_again,
     deselected_of,
+    given_up_of,
     loss_of,
     naming,
 )
@@ -184,6 +185,7 @@ def look_home(
     unsure = move.unsure(moves, move.ends.copied()) if moves is not None else []
     notes = (
         naming(forward, record),
+        *given_up_of(move, forward.flow, record),
         *_made_anew_messages(move, forward, anew - before),
         *_staying_notes(staying, move),
         f"{forward.flow} stays paused until the applications are back; then both flows copy",

@@ -10,9 +10,10 @@ from enum import StrEnum
 from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
-from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.problems import BrokerRefused, KafkaProblem
 from mirror.kafka.topic_ids import differ
 from mirror.model.counts import counted
+from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.state_values import WERE_PAUSED
@@ -258,7 +259,7 @@ def _looked_ahead(
         refusal = cannot_drain(move.ends, copied)
     unsure = move.unsure(moves, copied) if moves is not None else []
     notes = (*notes_of(move, back, copied), *by_hand_of(move.flow, copied), *deselected_of(move.flow, copied))
-    notes += stopped_of(move, copied)
+    notes += (*stopped_of(move, copied), *given_up_of(move, move.flow, copied))
     notes += tuple(f"applications cannot write there until the step cut opens it: {each}" for each in copied.closed)
     if moves is not None and moves.unseen:
         notes += (unseen_groups_message(moves, move.flow),)
@@ -277,7 +278,11 @@ def against_the_other_way(back: FlowEnds | None) -> str | None:
         return None
     try:
         others = back.copied().failovers
-    except KafkaProblem:
+    except KafkaProblem as problem:
+        if isinstance(problem, BrokerRefused) and problem.is_denied:
+            # Who writes there, and whether the flow back is cut, would be asked once the applications are stopped.
+            message = f"whether {back.flow} is failed over, or writes to {back.flow.target}, is not known: {problem}"
+            return f"{message}. Grant Describe and Read on it, or leave {back.flow} out of the file"
         # It is the source, of which a planned run asks more anyway.
         return None
     return failover_entry_message(others[-1], back.flow) if others else None
@@ -429,16 +434,23 @@ def notes_of(move: Move, back: FlowEnds | None, copied: Copied) -> tuple[str, ..
 
 
 def stopped_of(move: Move, copied: Copied) -> tuple[str, ...]:
-    """Return whose copy had stopped, and whether a run that is given up has begun to start the applications."""
-    target, notes = move.flow.target, list[str]()
-    if copied.stops:
-        which = named([f"{each}: {why}" for each, why in sorted(copied.stops.items())])
-        notes.append(f"the copy has stopped, so that {target} may lack more than is on record: {which}")
-    if any(each.run == move.given_up and each.is_beyond_return for each in copied.failovers):
-        notes.append(
-            f"the run that is given up has begun to start the applications on {target}: see first which are at work"
-        )
-    return tuple(notes)
+    """Return whose copy had stopped."""
+    if not copied.stops:
+        return ()
+    which = named([f"{each}: {why}" for each, why in sorted(copied.stops.items())])
+    return (f"the copy has stopped, so that {move.flow.target} may lack more than is on record: {which}",)
+
+
+def given_up_of(move: Move, flow: Flow, record: Copied) -> tuple[str, ...]:
+    """Return which applications a run that is given up has begun to start, by what is on record of the flow."""
+    given_up = next((each for each in record.failovers if each.run == move.given_up), None)
+    if given_up is None or not given_up.has_started:
+        return ()
+    where = flow.source if given_up.phase is Phase.RETURNING else flow.target
+    begun = f"has begun to start {given_up.has_started} on {where}"
+    return (
+        f"the run that is given up {begun}: see first which are at work; taking this one back may start them twice",
+    )
 
 
 def by_hand_of(flow: Flow, copied: Copied) -> tuple[str, ...]:

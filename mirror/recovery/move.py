@@ -239,11 +239,11 @@ class Move:
             unrecorded = ""
             try:
                 own = self._of_this(self.record.copied().failovers)
-                # A failback that is resumed behind the point of no return holds no cut that others would end.
-                if own is None and self.entry.phase is Phase.RETURNING:
+                # Taken back by an older copy, or given up, behind the point of no return and before this is on record.
+                if own is None:
                     return Result(Verdict.FAIL, self.not_on_record)
                 # An older copy of the run directory would take back what the applications rest on from now on.
-                if own is not None and own.phase is not Phase.DONE:
+                if own.phase is not Phase.DONE:
                     self.record.put(own.starting(self.part))
             except KafkaProblem as problem:
                 # They stand still on both sides, and are started all the same.
@@ -558,7 +558,7 @@ def failover_entry_message(entry: FailoverEntry, flow: Flow) -> str:
     if entry.phase is Phase.DONE:
         return f"{flow} is failed over already ({entry.mode}, {when}, {entry.where}): mirror failback is the way back"
     what = "a failback" if entry.phase is Phase.RETURNING else f"a failover ({entry.mode})"
-    begun = ", and has begun to start the applications where they go" if entry.is_beyond_return else ""
+    begun = f", and has begun to start {entry.has_started} where they go" if entry.has_started else ""
     return (
         f"{what} of {flow} is under way since {when}{begun}: {entry.where}; go on with it by --run-directory, or, "
         f"if that is lost and nobody carries it out any more, give it up by --give-up {entry.run}"

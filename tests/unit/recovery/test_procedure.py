@@ -17,7 +17,7 @@ from mirror.control.groups import GroupAction
 from mirror.evidence.failover_journal import instants_of
 from mirror.evidence.journal import Event, Journal
 from mirror.kafka.cluster_model import GroupPosition
-from mirror.kafka.problems import ClusterError
+from mirror.kafka.problems import BrokerRefused, ClusterError
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
@@ -733,6 +733,21 @@ def test_a_planned_failover_the_other_way_is_refused_while_a_run_is_on_record(
     home, there = StandInEnds(world, HOME.flow), StandInEnds(world, THERE.flow)
     plan = look_ahead(Mode.PLANNED, replace(move_of(world, tmp_path), ends=home, record=home), there)
     assert said in str(plan.refusal)
+
+
+def test_a_planned_failover_is_refused_while_the_state_of_the_flow_back_is_hidden(tmp_path: Path) -> None:
+    """It was begun, and failed when the applications were stopped, as nobody could tell who had written there."""
+
+    class Hidden(StandInEnds):
+        def copied(self) -> Copied:
+            raise BrokerRefused("east: topic mm2-state.west.internal", 29, "Describe on the topic")
+
+    world = World()
+    refusal = str(look_ahead(Mode.PLANNED, move_of(world, tmp_path), Hidden(world, HOME.flow)).refusal)
+    assert refusal.startswith(
+        "whether west->east is failed over, or writes to east, is not known: east: topic mm2-state."
+    )
+    assert look_ahead(Mode.CUT_OFF, move_of(world, tmp_path, mode="cut-off"), Hidden(world, HOME.flow)).refusal is None
 
 
 def test_an_engine_that_reports_on_without_its_source_does_not_narrow_what_is_lost(tmp_path: Path) -> None:

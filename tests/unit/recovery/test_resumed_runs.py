@@ -281,6 +281,29 @@ def test_a_failback_that_was_given_up_behind_its_point_of_no_return_does_not_und
 
 
 @pytest.mark.parametrize("mode", ["planned", "cut-off"])
+def test_a_failover_whose_older_copy_was_taken_back_starts_nothing_on_the_target(mode: str, tmp_path: Path) -> None:
+    """The process dies between the point of no return and putting that on record; the copy is of before the cut."""
+    newer, older = tmp_path / "newer", tmp_path / "older"
+    newer.mkdir()
+    world = World()
+
+    def steps(directory: Path) -> Sequence[Step]:
+        return steps_of(Mode(mode), move_of(world, directory, mode=mode), None)
+
+    run_until(steps(newer), newer, "stop")
+    shutil.copytree(newer, older)
+    run_until(steps(newer), newer, "last look")
+    journal = Journal(newer / "journal.jsonl")
+    journal.append(Event.POINT_OF_NO_RETURN, step="start")
+    journal.append(Event.STEP_STARTED, step="start")
+    assert worst(each.result.verdict for each in taken_back(steps(older), older).values()) is Verdict.PASS
+    assert (world.at_work, world.record) == ({EAST}, {})
+    *_, last = taken_up(steps(newer), newer).values()
+    assert (last.name, last.result.verdict, world.at_work) == ("start", Verdict.FAIL, {EAST})
+    assert "others have given it up" in last.result.detail
+
+
+@pytest.mark.parametrize("mode", ["planned", "cut-off"])
 def test_applications_that_nobody_has_started_again_are_not_taken_back_with_a_pass(mode: str, tmp_path: Path) -> None:
     """`mirror failover --take-back --yes` without an applications file: they stay stopped on both sides."""
     world = World()
@@ -314,3 +337,20 @@ def test_the_plan_of_an_unplanned_failover_names_stopped_copies_and_how_far_a_ru
         each.endswith("than is on record: orders-0: the record of its position is not understood") for each in notes
     )
     assert any("the run that is given up has begun to start the applications on west" in each for each in notes)
+
+
+def test_a_plan_says_what_a_run_that_is_given_up_has_started_and_where(tmp_path: Path) -> None:
+    """Groups of a migration were not named, and a failback was said to have started them on the standby."""
+    moving = replace(ENTRY, run="theirs", mode="migration", started=("audit", "billing"))
+    world = World(record={"theirs": moving})
+    move = replace(move_of(world, tmp_path), given_up="theirs")
+    said = "the run that is given up has begun to start the applications of groups audit, billing on west"
+    assert any(said in each for each in look_ahead(Mode.PLANNED, move, None).notes)
+    other = look_ahead(Mode.PLANNED, move_of(world, tmp_path), None).refusal
+    assert "and has begun to start the applications of groups audit, billing where they go" in str(other)
+    world.record = {
+        "one": replace(ENTRY, run="one", phase=Phase.DONE),
+        "theirs": replace(ENTRY, run="theirs", phase=Phase.RETURNING, is_beyond_return=True),
+    }
+    notes = look_home(replace(move_home(world, tmp_path), given_up="theirs"), StandInEnds(world, THERE.flow)).notes
+    assert any("has begun to start the applications on east: see first which are at work" in each for each in notes)
