@@ -106,11 +106,6 @@ class PartWriter:
     def _path(self, number: int) -> Path:
         return self._directory / f"{self._writer}-{number}.parquet"
 
-    @property
-    def rows(self) -> int:
-        """Rows written so far."""
-        return self._rows
-
     def write(self, rows: Sequence[tuple[Any, ...]], *, last: bool = False) -> None:
         """Write ``rows`` (in the order of the columns) as the next part; nothing for no rows, unless it is the last."""
         if not rows and not last:

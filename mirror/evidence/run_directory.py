@@ -134,11 +134,6 @@ class RunDirectory(RunFiles):
         return self.path / "lag.jsonl"
 
     @property
-    def plots(self) -> Path:
-        """Return the folder for pictures."""
-        return self.path / "plots"
-
-    @property
     def mirror_properties(self) -> Path:
         """Return the properties file the mirror runs from."""
         return self.path / "mirror.properties"

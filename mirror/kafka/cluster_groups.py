@@ -144,10 +144,6 @@ class GroupRequests(ClusterConnection):
             answers[group] = _positions(response.error_code, response.topics)
         return answers
 
-    def write_group_positions(self, group: str, positions: Mapping[TopicPartition, GroupPosition]) -> list[ItemResult]:
-        """Commit positions for a group, as nobody's member: the broker refuses it while the group has members."""
-        return self.write_positions_of_groups({group: positions})[group]
-
     def write_positions_of_groups(
         self,
         wanted: Mapping[str, Mapping[TopicPartition, GroupPosition]],

@@ -426,10 +426,6 @@ class EmbeddedCluster:
             broker.wait_until_ready()
             watch(f"cluster {self.alias}", done, total)
 
-    def stop(self) -> None:
-        """Stop the brokers cleanly."""
-        self._together(EmbeddedBroker.stop)
-
     def kill(self) -> None:
         """``kill -9`` every broker."""
         self._together(EmbeddedBroker.kill)

@@ -53,15 +53,12 @@ class LabBroker(Protocol):
     def start(self) -> None:
         """Start it, unless it runs, and return when it serves clients."""
 
-    def stop(self) -> None:
-        """Stop it cleanly, unless it does not run."""
-
     def kill(self) -> None:
         """``kill -9`` it, unless it does not run; return when it is gone."""
 
 
 class LabCluster(Protocol):
-    """A cluster of a lab. Existing clusters refuse ``stop`` and ``kill`` with ``ClusterRefusal``."""
+    """A cluster of a lab. An existing one refuses ``kill`` with ``ClusterRefusal``."""
 
     @property
     def provider(self) -> str:
@@ -84,9 +81,6 @@ class LabCluster(Protocol):
 
     def start(self, watch: Watch = nobody) -> None:
         """Start its brokers, with the data and addresses they had, and return when all serve clients."""
-
-    def stop(self) -> None:
-        """Stop its brokers cleanly."""
 
     def kill(self) -> None:
         """``kill -9`` all its brokers."""
@@ -159,7 +153,7 @@ def up(
         aliases of embedded clusters that can also be reached through links, which can be made long or cut: at
         ``EmbeddedCluster.linked_servers``.
     secured
-        aliases of embedded clusters whose brokers look up who may do what. Users of ``mirror.lab.users`` log in at
+        aliases of embedded clusters whose brokers look up who may do what. Users log in at
         ``EmbeddedCluster.secured_servers``; at the usual addresses everybody stays free to do everything.
     for_load
         whether the brokers of new embedded clusters are made for minutes of heavy load; others are up and quiet sooner.

@@ -151,12 +151,6 @@ class ContainerBroker:
             timeout_seconds=READY_SECONDS,
         )
 
-    def stop(self) -> None:
-        """Stop the broker cleanly; the container keeps its data."""
-        if self.is_alive():
-            with docker() as client:
-                client.containers.get(container_name(self.layout)).stop(timeout=int(STOP_SECONDS))
-
     def kill(self) -> None:
         """``kill -9`` the broker; the container keeps its data."""
         if self.is_alive():
@@ -215,10 +209,6 @@ class ContainerCluster:
         watch(f"cluster {self.alias}", 0, 1)
         self.broker.start()
         watch(f"cluster {self.alias}", 1, 1)
-
-    def stop(self) -> None:
-        """Stop the broker cleanly."""
-        self.broker.stop()
 
     def kill(self) -> None:
         """``kill -9`` the broker."""

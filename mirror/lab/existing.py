@@ -51,17 +51,10 @@ class ExistingBroker:
         if not self.is_alive():
             raise BrokerError(f"nothing listens at {self.address}, given for the existing cluster {self.alias}")
 
-    def stop(self) -> None:
-        """Refuse."""
-        raise self._refusal("stopped")
-
     def kill(self) -> None:
         """Refuse."""
-        raise self._refusal("killed")
-
-    def _refusal(self, what: str) -> ClusterRefusal:
-        return ClusterRefusal(
-            f"{self.address} belongs to the existing cluster {self.alias}, which is not {what} from here: break it by "
+        raise ClusterRefusal(
+            f"{self.address} belongs to the existing cluster {self.alias}, which is not killed from here: break it by "
             "its own means, or practise on an embedded cluster"
         )
 
@@ -93,10 +86,6 @@ class ExistingCluster:
         if not self.is_alive():
             raise BrokerError(f"nothing listens at {self.bootstrap_servers}, the existing cluster {self.alias}")
         watch(f"cluster {self.alias}", 1, 1)
-
-    def stop(self) -> None:
-        """Refuse."""
-        self.brokers[0].stop()
 
     def kill(self) -> None:
         """Refuse."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,10 +53,6 @@ class PatternList:
         """Tell whether one of the patterns matches the whole of ``name``."""
         compiled = _compiled(self.patterns)
         return compiled is not None and compiled.fullmatch(name) is not None
-
-    def select(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of ``names`` that match, in their order."""
-        return tuple(name for name in names if self.matches(name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,11 +62,6 @@ class Series:
         return cls(new_folder(runs, f"scenario-{name}", datetime.now(UTC)))
 
     @property
-    def settings(self) -> Path:
-        """Return the file that says what was asked for."""
-        return self.path / "series.json"
-
-    @property
     def results(self) -> Path:
         """Return the file with the verdicts of all runs."""
         return self.path / "results.json"

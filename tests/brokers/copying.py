@@ -54,6 +54,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import Chain
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
+from tests.positions import write_positions
 
 SMALL = {"queue.buffering.max.kbytes": 100_000, "linger.ms": 5}
 
@@ -342,7 +343,7 @@ def log_of(client: dict[str, str], partition: TopicPartition) -> list[Record]:
 def put_group(client: dict[str, str], group: str, at: TopicPartition, position: int) -> None:
     """Have a group without members stand at a position; a coordinator that is not ready yet is waited for."""
     with Cluster.connect(ClusterSettings("cluster", client)) as cluster:
-        (written,) = cluster.write_group_positions(group, {at: GroupPosition(position)})
+        (written,) = write_positions(cluster, group, {at: GroupPosition(position)})
     assert written.problem is None, written
 
 

@@ -21,6 +21,7 @@ from mirror.kafka.problems import BrokerRefused, ClusterUnreachable
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import positions_of
+from tests.positions import write_positions
 
 Unique = Callable[[str], str]
 SettingsOf = Callable[[str], ClusterSettings]
@@ -93,7 +94,7 @@ def test_a_topic_created_anew_has_another_id(east: Cluster, unique: Unique) -> N
 
 def test_kafkas_own_topics_are_listed_on_request_only(east: Cluster, unique: Unique) -> None:
     """SEL-01."""
-    east.write_group_positions(unique("group"), {TopicPartition("absent", 0): GroupPosition(1)})
+    write_positions(east, unique("group"), {TopicPartition("absent", 0): GroupPosition(1)})
     assert "__consumer_offsets" not in east.topics()
     assert "__consumer_offsets" in east.topics(include_internal=True)
 
@@ -115,7 +116,7 @@ def test_positions_of_a_group_are_written_and_read_with_their_text(east: Cluster
     group, other, name = unique("group"), unique("other"), unique("orders")
     east.create_topics([NewTopic(name, 2, 1)])
     here, absent = TopicPartition(name, 1), TopicPartition(unique("absent"), 0)
-    written, refused = east.write_group_positions(group, {here: GroupPosition(7, "note"), absent: GroupPosition(1)})
+    written, refused = write_positions(east, group, {here: GroupPosition(7, "note"), absent: GroupPosition(1)})
     assert written == ItemResult(str(here))
     assert str(refused.problem).startswith("UNKNOWN_TOPIC_OR_PARTITION")
     assert positions_of(east, group) == {here: GroupPosition(7, "note")}
@@ -164,11 +165,11 @@ def test_a_group_with_members_is_active_and_refuses_foreign_positions(
         description = east.describe_groups([group])[group]
         assert description.is_active
         assert description.members == 1
-        (refused,) = east.write_group_positions(group, {TopicPartition(name, 0): GroupPosition(3)})
+        (refused,) = write_positions(east, group, {TopicPartition(name, 0): GroupPosition(3)})
         assert refused.problem is not None
         assert positions_of(east, group) == {}
     wait_until(lambda: not east.describe_groups([group])[group].is_active, f"{group} to be idle", timeout_seconds=60)
-    assert east.write_group_positions(group, {TopicPartition(name, 0): GroupPosition(3)})[0].problem is None
+    assert write_positions(east, group, {TopicPartition(name, 0): GroupPosition(3)})[0].problem is None
 
 
 def test_brokers_tell_what_they_are_set_to_what_they_offer_and_which_transactions_they_know(

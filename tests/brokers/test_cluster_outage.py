@@ -13,6 +13,7 @@ from mirror.kafka.problems import ClusterUnreachable
 from mirror.lab import clusters
 from mirror.model.partition import TopicPartition
 from tests.brokers.copying import positions_of
+from tests.positions import write_positions
 
 TIMEOUT_SECONDS = 8.0
 
@@ -31,7 +32,7 @@ def test_an_outage_is_told_in_time_and_the_same_connection_works_after_it(mortal
         ThreadPoolExecutor(1) as beside,
     ):
         cluster.create_topics([NewTopic("orders", 1, 1)])
-        assert cluster.write_group_positions("billing", {orders: GroupPosition(7)})[0].problem is None
+        assert write_positions(cluster, "billing", {orders: GroupPosition(7)})[0].problem is None
         mortal.kill()
         asked = beside.submit(positions_of, patient, "billing")
         with pytest.raises(ClusterUnreachable, match=r"mortal.*refused"):
@@ -41,5 +42,5 @@ def test_an_outage_is_told_in_time_and_the_same_connection_works_after_it(mortal
         assert asked.result() == {orders: GroupPosition(7)}
         assert positions_of(cluster, "billing") == {orders: GroupPosition(7)}
         assert cluster.describe_groups(["billing"]) == {"billing": GroupDescription("Empty", 0)}
-        assert cluster.write_group_positions("billing", {orders: GroupPosition(8)})[0].problem is None
+        assert write_positions(cluster, "billing", {orders: GroupPosition(8)})[0].problem is None
         assert cluster.offsets([orders], "latest") == {orders: 0}

@@ -32,6 +32,7 @@ from mirror.model.state_record import state_topic
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, address
 from tests.brokers.copying import positions_of
+from tests.positions import write_positions
 
 pytestmark = pytest.mark.long
 
@@ -99,7 +100,7 @@ def site(east_west: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         for number in range(10):
             producer.produce(found.topic, b"%d" % number)
         assert producer.flush(60) == 0
-        cluster.write_group_positions(found.group, {TopicPartition(found.topic, 0): GroupPosition(4)})
+        write_positions(cluster, found.group, {TopicPartition(found.topic, 0): GroupPosition(4)})
         argv = [sys.executable, "-m", "mirror", "run", str(found.file)]
         engine = processes.start(directory, "engine", argv, owner_pid=os.getpid())
 

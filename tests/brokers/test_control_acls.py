@@ -30,10 +30,11 @@ from mirror.kafka.cluster_model import ConfigChange, NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.kafka.problems import AccessDenied, BrokerRefused
 from mirror.kafka.users import alter_client_quotas, client_quotas, scram_users
-from mirror.lab import clusters, mm2, users
+from mirror.lab import clusters, mm2
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.waiting import wait_until
+from tests import users
 from tests.brokers.command import in_process, mirror, write
 from tests.unit.control.builders import flow_settings
 

@@ -34,6 +34,7 @@ from mirror.model.state_values import chunk_record
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.brokers.copying import positions_of
+from tests.positions import write_positions
 from tests.unit.control.builders import Table, flow_settings
 
 Unique = Callable[[str], str]
@@ -90,9 +91,9 @@ def test_a_moved_group_gets_one_checkpoint_and_a_resting_one_none(east: Cluster,
     """CKP-01, CKP-05, CKP-08, CKP-09."""
     tick = stage.checkpoints_tick(east)
     assert tick.tick().done == 0
-    east.write_group_positions(stage.group, {stage.source: GroupPosition(3, "note")})
+    write_positions(east, stage.group, {stage.source: GroupPosition(3, "note")})
     assert [tick.tick().done, tick.tick().done] == [1, 0]
-    east.write_group_positions(stage.group, {stage.source: GroupPosition(7)})
+    write_positions(east, stage.group, {stage.source: GroupPosition(7)})
     assert [tick.tick().done, tick.tick().done] == [1, 0]
     records = [
         each for each in stage.new_tail().poll() if last_checkpoints([each]).keys() & {(stage.group, stage.copy)}
@@ -108,12 +109,12 @@ def test_checkpoints_written_before_a_start_count(east: Cluster, stage: Stage) -
     """CKP-03: also those of another mirror."""
     written = Checkpoint(stage.group, stage.copy, 3, 13, "")
     stage.writer.append(stage.settings.checkpoints_topic, 0, [(written.key_bytes(), written.value_bytes(), (), 1)])
-    east.write_group_positions(stage.group, {stage.source: GroupPosition(3)})
+    write_positions(east, stage.group, {stage.source: GroupPosition(3)})
     tick = stage.checkpoints_tick(east)
     assert (tick.tick().done, tick.tick().problems) == (0, ())
     (decision,) = tick.decisions
     assert decision.checkpoint == written
-    east.write_group_positions(stage.group, {stage.source: GroupPosition(2)})
+    write_positions(east, stage.group, {stage.source: GroupPosition(2)})
     assert tick.tick().done == 1
 
 
@@ -125,7 +126,7 @@ def test_an_idle_group_follows_its_checkpoints_forward_and_never_back(
     offsets = GroupOffsetsTick(stage.settings, west, checkpoints.writable, *stage.records())
 
     def after(position: int) -> int:
-        east.write_group_positions(stage.group, {stage.source: GroupPosition(position)})
+        write_positions(east, stage.group, {stage.source: GroupPosition(position)})
         assert checkpoints.tick().problems == ()
         assert offsets.tick().problems == ()
         return positions_of(west, stage.group)[stage.copy].position
@@ -135,7 +136,7 @@ def test_an_idle_group_follows_its_checkpoints_forward_and_never_back(
     assert after(2) == 18
     assert [each.action for each in offsets.decisions] == [GroupAction.SKIP_REWIND]
     assert after(10) == 20
-    west.write_group_positions(stage.group, {stage.copy: GroupPosition(5)})
+    write_positions(west, stage.group, {stage.copy: GroupPosition(5)})
     assert after(10) == 5
     assert [each.action for each in offsets.decisions] == [GroupAction.SKIP_SET_BACK]
 
@@ -153,7 +154,7 @@ def test_a_group_with_members_on_the_target_is_left_to_them_until_they_are_gone(
     consumer.subscribe([stage.copy.topic])
     try:
         wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), "an assignment", timeout_seconds=30)
-        east.write_group_positions(stage.group, {stage.source: GroupPosition(3)})
+        write_positions(east, stage.group, {stage.source: GroupPosition(3)})
         checkpoints.tick()
         report = offsets.tick()
         assert (report.done, report.problems) == (0, ())
@@ -169,7 +170,7 @@ def test_positions_are_written_without_leader_epochs(
     west: Cluster, stage: Stage, settings_of: Callable[[str], ClusterSettings]
 ) -> None:
     """CKP-08: one of the source's, larger than the target's, would send readers looking for a leader for ever."""
-    west.write_group_positions(stage.group, {stage.copy: GroupPosition(3)})
+    write_positions(west, stage.group, {stage.copy: GroupPosition(3)})
     consumer = confluent_kafka.Consumer({**settings_of("west").client, "group.id": stage.group})
     try:
         (committed,) = consumer.committed([confluent_kafka.TopicPartition(*stage.copy)], 10)
@@ -252,7 +253,7 @@ def test_between_two_flows_a_group_is_moved_home_by_what_it_has_read_and_not_by_
             writer.append(partition.topic, 0, [(b"k", b"v", (), now_ms())] * 8000)
             if alias == "west":
                 writer.append(state_topic("east"), 0, [(*each, (), now_ms()) for each in state])
-    east.write_group_positions(group, {source: GroupPosition(2000)})
+    write_positions(east, group, {source: GroupPosition(2000)})
     faults.remove_first_records(west.bootstrap_servers, copy, 5000)
     ends = {alias: (cluster, settings_of(alias)) for alias, cluster in (("east", east), ("west", west))}
 
@@ -267,15 +268,15 @@ def test_between_two_flows_a_group_is_moved_home_by_what_it_has_read_and_not_by_
     ):
         assert after_rounds() == (2000, 5000)
         # It reads on, and is still handed at home what it was put behind.
-        west.write_group_positions(group, {copy: GroupPosition(5600)})
+        write_positions(west, group, {copy: GroupPosition(5600)})
         assert after_rounds() == (2000, 5600)
-        east.write_group_positions(group, {source: GroupPosition(6000)})
+        write_positions(east, group, {source: GroupPosition(6000)})
         assert after_rounds() == (6000, 6000)
         # What it reads from there on counts at home.
-        west.write_group_positions(group, {copy: GroupPosition(6500)})
+        write_positions(west, group, {copy: GroupPosition(6500)})
         assert after_rounds() == (6500, 6500)
         # Set back by hand it stays there: it has read nothing on the other side.
-        east.write_group_positions(group, {source: GroupPosition(1000)})
+        write_positions(east, group, {source: GroupPosition(1000)})
         assert after_rounds()[0] == 1000
 
 
@@ -324,7 +325,7 @@ def anew(east: Cluster, west: Cluster, settings_of: Callable[[str], ClusterSetti
         made.write("east", source, 2000)
         made.write("west", copy, 2000)
         made.record(Position(2000, 2000, 0, True, topic_id="old", target_id="old", target=copy.topic), Run(0, 0, 2000))
-        east.write_group_positions(group, {source: GroupPosition(1000)})
+        write_positions(east, group, {source: GroupPosition(1000)})
         direction.round()
         assert (made.for_applications(), made.without_the_source().downstream) == (1000, 1000)
         assert positions_of(west, group)[copy].position == 1000

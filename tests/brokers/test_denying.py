@@ -14,11 +14,12 @@ from mirror.config.settings import ClusterSettings, MirrorSettings
 from mirror.kafka.acls import AclListing, create_acls, describe_acls
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.lab import clusters, users
+from mirror.lab import clusters
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.recovery.denying import AclDenying, denied_topics
 from mirror.waiting import wait_until
+from tests import users
 from tests.brokers.command import FACTORS
 
 USER = "shop"

@@ -18,16 +18,18 @@ from mirror.kafka.acls import AclListing, create_acls, describe_acls
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.log import LogWriter
-from mirror.lab import clusters, users
+from mirror.lab import clusters
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.recovery.fence import denial
 from mirror.waiting import wait_until
+from tests import users
 from tests.brokers.command import FACTORS, mirror
 from tests.brokers.copying import write
 from tests.brokers.on_record import RECORDS, copied
+from tests.positions import write_positions
 
 SHOWN, HIDDEN, USER = TopicPartition("orders", 0), TopicPartition("bills", 0), "operator"
 SEEN, UNSEEN = "billing", "audit"
@@ -59,7 +61,7 @@ def flow(sites: dict[str, EmbeddedCluster], tmp_path_factory: pytest.TempPathFac
             write(usual, each, range(RECORDS))
         for group in (SEEN, UNSEEN):
             assert not [
-                each.problem for each in east.write_group_positions(group, {SHOWN: GroupPosition(6)}) if each.problem
+                each.problem for each in write_positions(east, group, {SHOWN: GroupPosition(6)}) if each.problem
             ]
     west = ClusterSettings("west", {"bootstrap.servers": sites["west"].bootstrap_servers})
     with Cluster.connect(west) as admin, closing(LogWriter(made.target_producer, alias="west")) as writer:

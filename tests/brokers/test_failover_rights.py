@@ -14,11 +14,12 @@ from mirror.config.resolving import load
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.acls import AclListing, create_acls, describe_acls
 from mirror.kafka.cluster import Cluster
-from mirror.lab import clusters, users
+from mirror.lab import clusters
 from mirror.lab.clusters import EmbeddedCluster
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
+from tests import users
 from tests.brokers.command import FACTORS, mirror
 from tests.brokers.on_record import copied
 

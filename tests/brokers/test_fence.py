@@ -19,7 +19,7 @@ from mirror.kafka.acls import AclListing, create_acls, delete_acls, describe_acl
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.users import alter_client_quotas, client_quotas
-from mirror.lab import clusters, users
+from mirror.lab import clusters
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.lab.clusters import Lab
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
@@ -28,6 +28,7 @@ from mirror.recovery import fence
 from mirror.recovery.fence import apply_fence, lift_fence, plan_fence, watch_fenced
 from mirror.recovery.sentinel import Watched
 from mirror.waiting import wait_until
+from tests import users
 from tests.brokers.command import address, in_process, mirror, write
 from tests.brokers.killing import ended_at_each_write
 

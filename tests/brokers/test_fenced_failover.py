@@ -20,12 +20,13 @@ from mirror.evidence.run_directory import RunDirectory
 from mirror.kafka.acls import AclListing, create_acls, describe_acls
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
-from mirror.lab import clusters, processes, users
+from mirror.lab import clusters, processes
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.flow import Flow
 from mirror.recovery.denying import ADMIT, DENY
 from mirror.waiting import wait_until
+from tests import users
 from tests.brokers.command import FACTORS, mirror, status_of
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"

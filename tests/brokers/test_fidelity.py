@@ -121,7 +121,7 @@ def test_what_a_broker_has_kept_in_old_formats_is_copied(
     topic = NewTopic(unique("old"), len(OLD_BATCHES), 1, KEPT)
     with Cluster.connect(ClusterSettings("north", client)) as source:
         copying = start_copying(source, west, (client, settings_of("west").client), unique, [topic], {})
-    north.stop()
+    north.shut_down()
     for number, golden in enumerate(OLD_BATCHES.values()):
         (log,) = tmp_path.rglob(f"{topic.name}-{number}/00000000000000000000.log")
         for each in log.parent.glob("00000000000000000000.*"):

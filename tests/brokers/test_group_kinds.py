@@ -19,6 +19,7 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, address, in_process, status_of
 from tests.brokers.copying import positions_of
+from tests.positions import write_positions
 
 
 def member(servers: str, topic: str, group: str) -> confluent_kafka.Consumer:
@@ -71,7 +72,7 @@ def test_groups_of_both_protocols_are_moved_and_share_groups_are_named(
         joined.close()
     share(east, there, queue)
     share(west, here, named_alike)
-    east.write_group_positions(named_alike, {TopicPartition(topic, 0): GroupPosition(40)})
+    write_positions(east, named_alike, {TopicPartition(topic, 0): GroupPosition(40)})
 
     argv = [sys.executable, "-m", "mirror", "run", str(file)]
     engine = processes.start(tmp_path, "engine", argv, owner_pid=os.getpid())

@@ -12,6 +12,7 @@ from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.group_reader import ReadGoal, ReadLimits, read_as_group
 from mirror.model.partition import TopicPartition
 from tests.brokers.copying import write
+from tests.positions import write_positions
 
 _GROUPS, _AT_ONCE = 48, 8
 # On half a core a group takes longer than the 15 s that a rehearsal gives it.
@@ -30,7 +31,7 @@ def test_every_group_of_many_is_handed_its_partitions_from_its_positions_on(
         write(client, partition, range(10))
     groups = [unique("group") for _ in range(_GROUPS)]
     for group in groups:
-        east.write_group_positions(group, {partitions[0]: GroupPosition(3), partitions[1]: GroupPosition(7)})
+        write_positions(east, group, {partitions[0]: GroupPosition(3), partitions[1]: GroupPosition(7)})
     goals = {partition: ReadGoal(10, 1) for partition in partitions}
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:

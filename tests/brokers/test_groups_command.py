@@ -21,6 +21,7 @@ from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, address, in_process, mirror
 from tests.brokers.copying import positions_of
 from tests.brokers.killing import ended_at_each_write
+from tests.positions import write_positions
 
 
 @pytest.mark.long
@@ -43,7 +44,7 @@ def test_groups_are_moved_as_planned_and_put_back_exactly(
         producer.produce(topic, b"%d" % number)
     producer.flush()
     for group, at in ((behind, 40), (fresh, 70), (used, 90)):
-        east.write_group_positions(group, {TopicPartition(topic, 0): GroupPosition(at, f"read by {group}")})
+        write_positions(east, group, {TopicPartition(topic, 0): GroupPosition(at, f"read by {group}")})
 
     def copied() -> int:
         return west.offsets([copy], "latest").get(copy, 0) if west.topics([copy.topic]) else 0
@@ -53,7 +54,7 @@ def test_groups_are_moved_as_planned_and_put_back_exactly(
     wait_until(copied, "the copy", timeout_seconds=120, until=lambda end: end == 100)
     assert engine.terminate(60)
     # As its last reader has committed it, with the leader epoch of what it has read.
-    west.write_group_positions(behind, {copy: GroupPosition(5, "text of before", 0)})
+    write_positions(west, behind, {copy: GroupPosition(5, "text of before", 0)})
     member = confluent_kafka.Consumer(
         {"bootstrap.servers": address(east_west, "west"), "group.id": used, "auto.offset.reset": "earliest"}
     )
@@ -100,12 +101,12 @@ def test_groups_are_moved_as_planned_and_put_back_exactly(
     assert groups("--restore", str(file), "--yes")[0] == 2
 
     # A group that has gone on since keeps its place.
-    west.write_group_positions(behind, {copy: GroupPosition(45)})
+    write_positions(west, behind, {copy: GroupPosition(45)})
     code, told = groups("--restore", str(saved), "--yes", "--json")
     assert code == 1
     assert {row["group"]: row["action"] for row in told["groups"]}[behind] == "refused"
     assert positions() == {behind: GroupPosition(45), fresh: None}
-    west.write_group_positions(behind, {copy: moved[behind]})
+    write_positions(west, behind, {copy: moved[behind]})
     assert groups("--restore", str(saved), "--yes", "--json")[0] == 0
     assert (positions(), epoch()) == (before, 0)
     assert groups("--restore", str(saved), "--yes", "--json")[0] == 0

@@ -35,11 +35,12 @@ from mirror.kafka.log import LogWriter, read_records
 from mirror.kafka.problems import ClusterUnreachable, ConnectionFailed
 from mirror.kafka.security import UnsecuredTokens, without_files
 from mirror.kafka.versions import FETCH
-from mirror.lab import brokers, clusters, ports, processes, users
+from mirror.lab import brokers, clusters, ports, processes
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
+from tests import users
 from tests.brokers.command import mirror
 from tests.brokers.copying import ends_of
 from tests.brokers.engines import PARTITIONS, Engines, asked, started_by, texts_below

@@ -31,6 +31,7 @@ from mirror.proof.pairs import PartitionPair
 from mirror.proof.schemas import COMMITS_SCHEMA, READS_SCHEMA, SENDS_SCHEMA
 from mirror.waiting import wait_until
 from tests.brokers.copying import positions_of
+from tests.positions import write_positions
 from tests.spark.small import small_spark
 
 SECONDS = 60.0
@@ -139,7 +140,7 @@ def test_ledger_logs_and_readers_agree(
 
     # A position that somebody else has written counts, and a group without any has none.
     other, nobody = unique("audit"), unique("nobody")
-    written = east.write_group_positions(other, {partitions[0]: GroupPosition(7)})
+    written = write_positions(east, other, {partitions[0]: GroupPosition(7)})
     assert [each.problem for each in written] == [None]
     place = Place("east", orders)
     readings = [GroupReading(each, (place,)) for each in (group, other, nobody)]

@@ -16,6 +16,7 @@ from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.mirror_maker_1 import OldMirror
+from tests.positions import write_positions
 
 # What org.apache.kafka.common.utils.Utils.murmur2 makes of these keys, by Kafka's own test of it.
 MURMUR2 = {
@@ -163,7 +164,7 @@ def test_a_position_that_is_gone_a_handler_and_a_listener(mirror: OldMirror, uni
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": mirror.east.bootstrap_servers})
     for removed in admin.delete_records([confluent_kafka.TopicPartition(topic, 0, 4)]).values():
         removed.result(20)
-    (written,) = mirror.east.write_group_positions(mirror.group, {TopicPartition(topic, 0): GroupPosition(1)})
+    (written,) = write_positions(mirror.east, mirror.group, {TopicPartition(topic, 0): GroupPosition(1)})
     assert written.problem is None
     (mirror.folder / "old_code.py").write_text(
         "from pathlib import Path\n"

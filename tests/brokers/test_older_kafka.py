@@ -32,6 +32,7 @@ from tests.brokers.engines import Engines
 from tests.brokers.kinds import KINDS, PARTITIONS, fill, visible
 from tests.brokers.same_offsets_engines import assert_killed_engines_copy_each_record_once, with_a_removed_head
 from tests.brokers.same_offsets_killed import assert_same_offsets_whatever_is_killed
+from tests.positions import write_positions
 
 pytestmark = pytest.mark.soak
 
@@ -149,7 +150,7 @@ def test_an_older_cluster_is_administered(older: Cluster) -> None:
     assert settings["retention.ms"] == "-1"
     assert older.offsets([partition], "latest") == {partition: 0}
     assert log_of(client, partition) == []
-    (written,) = older.write_group_positions("billing", {partition: GroupPosition(0, "told")})
+    (written,) = write_positions(older, "billing", {partition: GroupPosition(0, "told")})
     assert written.problem is None
     assert positions_of(older, "billing") == {partition: GroupPosition(0, "told")}
     assert "billing" in {each.group for each in older.groups()}

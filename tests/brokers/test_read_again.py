@@ -22,6 +22,7 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, address, mirror
 from tests.brokers.copying import positions_of
+from tests.positions import write_positions
 
 # Where the groups stand, in percent of the log.
 PLACES = (1.0, 10.0, 25.0, 50.0, 90.0, 99.9, 100.0)
@@ -48,9 +49,7 @@ class Readers:
         """Commit the positions of all groups on the source."""
         for place in PLACES:
             wanted = {partition: GroupPosition(at) for partition, at in self.positions(place).items()}
-            assert [each.problem for each in east.write_group_positions(self.group(place), wanted)] == [
-                None for _ in wanted
-            ]
+            assert [each.problem for each in write_positions(east, self.group(place), wanted)] == [None for _ in wanted]
 
     def read_again(self, west: Cluster, alias: str) -> Mapping[float, float | None]:
         """Return how many records each group would read again, the mean of the partitions; None: it has no position."""

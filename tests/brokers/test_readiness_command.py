@@ -18,13 +18,15 @@ from mirror.kafka.acls import create_acls, delete_acls
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, GroupPosition, NewTopic
 from mirror.kafka.users import alter_client_quotas, scram_users
-from mirror.lab import clusters, processes, users
+from mirror.lab import clusters, processes
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.model.acl import EVERYBODY, Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
+from tests import users
 from tests.brokers.command import FACTORS, in_process, mirror, status_of
+from tests.positions import write_positions
 
 pytestmark = pytest.mark.long
 
@@ -101,7 +103,7 @@ def copied(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     for number in range(100):
         producer.produce(TOPIC, b"%d" % number, partition=number % 2)
     producer.flush()
-    stage.east.write_group_positions(GROUP, {TopicPartition(TOPIC, 0): GroupPosition(20)})
+    write_positions(stage.east, GROUP, {TopicPartition(TOPIC, 0): GroupPosition(20)})
     code, before = stage.readiness()
     assert (code, before["verdict"]) == (1, "FAIL")
     assert {"not-copying", "copy-missing", "own-topic-missing"} <= rules(before, "blocks")
@@ -149,8 +151,8 @@ def test_a_flow_that_does_not_run_and_each_kind_of_difference(copied: Stage) -> 
         {COPY: ConfigChange({"retention.ms": "1000000", "max.message.bytes": "1000", "index.interval.bytes": "8192"})}
     )
     east.create_topics([NewTopic("_schemas", 1, 1), NewTopic("audits", 1, 1)])
-    east.write_group_positions("audit", {TopicPartition(TOPIC, 1): GroupPosition(5)})
-    east.write_group_positions(GROUP, {TopicPartition(TOPIC, 0): GroupPosition(33)})
+    write_positions(east, "audit", {TopicPartition(TOPIC, 1): GroupPosition(5)})
+    write_positions(east, GROUP, {TopicPartition(TOPIC, 0): GroupPosition(33)})
     wanted = {
         "blocks": {"not-copying", "rights", "fenced", "takes-less"},
         "loses": {"keeps-less", "framework-topics", "group-left-out"},

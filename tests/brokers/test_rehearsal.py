@@ -29,6 +29,7 @@ from mirror.recovery.shadow_groups import create_shadows, delete_shadows, find_s
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror
 from tests.brokers.copying import positions_of
+from tests.positions import write_positions
 
 ROOT = Path(__file__).parents[2]
 _LIMITS = ReadLimits(records=30, seconds=12.0)
@@ -79,7 +80,7 @@ def flowing(east: Cluster, west: Cluster, tmp_path_factory: pytest.TempPathFacto
         )
         # Right behind the first record, and in the middle.
         stands = dict(zip(sorted(ends), (GroupPosition(1), GroupPosition(25)), strict=True))
-        east.write_group_positions(resting, stands)
+        write_positions(east, resting, stands)
         copy = TopicPartition(f"{alias}.{topic}", 0)
         # The state topic is there before anything is copied.
         wait_until(lambda: west.offsets([copy], "latest").get(copy), "the first copy", timeout_seconds=120)

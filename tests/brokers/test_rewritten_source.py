@@ -47,7 +47,7 @@ def old_disk(tmp_path: Path, mortal: clusters.LabCluster) -> Callable[[], None]:
     data, kept = broker.directory / broker.name / "data", tmp_path / "kept"
 
     def put() -> None:
-        mortal.stop()
+        mortal.shut_down()
         if kept.exists():
             shutil.rmtree(data)
             shutil.copytree(kept, data)

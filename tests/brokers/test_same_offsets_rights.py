@@ -17,13 +17,14 @@ from mirror.kafka import codes
 from mirror.kafka.acls import create_acls, delete_acls
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.users import scram_users
-from mirror.lab import clusters, processes, users
+from mirror.lab import clusters, processes
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.model import flow as model
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
+from tests import users
 from tests.brokers.command import FACTORS, mirror, status_of
 from tests.brokers.copying import can_tell, delete_records, ends_of, leave_marker, write
 from tests.brokers.same_offsets_engines import deleted_and_created_anew

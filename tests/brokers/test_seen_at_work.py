@@ -25,6 +25,7 @@ from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.seen_at_work import first_write, gone_on, idle_groups
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS
+from tests.positions import write_positions
 
 
 def test_the_first_write_since_a_moment_is_told_by_its_time(
@@ -55,9 +56,9 @@ def test_a_group_without_a_member_that_stands_where_it_was_put_shows_nothing(
     partition = TopicPartition(topic, 0)
     idle, read, member, unknown = (unique(word) for word in ("idle", "read", "member", "unheard-of"))
     for group in (idle, read, member):
-        west.write_group_positions(group, {partition: GroupPosition(0)})
+        write_positions(west, group, {partition: GroupPosition(0)})
     placed = {group: {partition: 0} for group in (idle, read, member)}
-    west.write_group_positions(read, {partition: GroupPosition(3)})
+    write_positions(west, read, {partition: GroupPosition(3)})
     client = dict(settings_of("west").client)
     consumer = confluent_kafka.Consumer({**client, "group.id": member, "enable.auto.commit": False})
     try:
@@ -78,7 +79,7 @@ def test_groups_that_are_further_than_they_were_put_or_nowhere_any_more_are_name
     partition = TopicPartition(topic, 0)
     there, further, back, nowhere = (unique(word) for word in ("there", "further", "back", "nowhere"))
     for group, position in ((there, 5), (further, 6), (back, 4)):
-        west.write_group_positions(group, {partition: GroupPosition(position)})
+        write_positions(west, group, {partition: GroupPosition(position)})
     found = gone_on(west, {group: {partition: 5} for group in (there, further, back, nowhere)})
     assert sorted(found) == sorted(
         [

@@ -19,6 +19,7 @@ from mirror.recovery.set_by_hand import set_ahead
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS
 from tests.brokers.copying import NewCopying, write
+from tests.positions import write_positions
 
 
 def read(client: dict[str, str], group: str, topic: str, count: int) -> None:
@@ -84,7 +85,7 @@ def test_what_was_set_ahead_on_the_standby_is_named_on_the_way_home(
     assert told() == [], "they are where they were put"
     read(dict(settings_of("west").client), readers, copy.topic, 5)
     assert told() == [], "one has read"
-    (written,) = west.write_group_positions(ahead, {copy: GroupPosition(15)})
+    (written,) = write_positions(west, ahead, {copy: GroupPosition(15)})
     assert written.problem is None
     (said,) = told()
     assert said.startswith(f"group {ahead} is at 15 of {copy} on west, and was put at 5 by the failover")

@@ -29,6 +29,7 @@ from mirror.waiting import wait_until
 from tests.brokers.command import address, in_process, status_of, write
 from tests.brokers.copying import NewCopying
 from tests.brokers.copying import write as write_numbers
+from tests.positions import write_positions
 from tests.spark.small import small_spark
 
 Unique = Callable[[str], str]
@@ -138,7 +139,7 @@ def test_a_changed_copy_is_whole_after_kill_9_and_groups_go_on_at_the_right_reco
     # A position on a record, and one on a dropped record: its reader goes on with the next that is there.
     for position in (1_000, 2_004, 9_999):
         partition = TopicPartition(topic, position % 2)
-        east.write_group_positions(group, {partition: GroupPosition(position)})
+        write_positions(east, group, {partition: GroupPosition(position)})
         (found,) = [
             each
             for each in json.loads(in_process("offsets", str(file), "--group", group, "--json").stdout)

@@ -27,13 +27,14 @@ from mirror.control.status import observe
 from mirror.kafka.acls import create_acls, delete_acls
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.users import scram_users
-from mirror.lab import clusters, faults, users
+from mirror.lab import clusters, faults
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.leadership import Claim
 from mirror.model.state_record import state_topic
 from mirror.waiting import wait_until
+from tests import users
 from tests.brokers.command import mirror
 from tests.brokers.engines import Engines, address_of, asked, both_modes
 from tests.brokers.run_first import AN_HOUR, WallClock

@@ -29,6 +29,7 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS
 from tests.brokers.copying import log_of, positions_of
+from tests.positions import write_positions
 
 # Java MirrorMaker takes half a minute to start all flows on a busy machine, and seconds to take up a new topic.
 PATIENCE_SECONDS = 300.0
@@ -191,7 +192,7 @@ class World:
         """Make a group without members stand at positions."""
         self.groups.add(group)
         wanted = {TopicPartition(*place): GroupPosition(position, text) for place, position in positions.items()}
-        written = self.clusters[on].write_group_positions(group, wanted)
+        written = write_positions(self.clusters[on], group, wanted)
         assert [one for one in written if one.problem is not None] == []
 
     # --- what a case sees ---------------------------------------------------------------------------------------
