@@ -4,44 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import permutations, starmap
-from typing import Protocol
 
 from mirror.config.engine_keys import MirroredRecords
 from mirror.config.mirror_maker import MirrorMakerConfig
+from mirror.config.settings import FlowSettings
 from mirror.model.flow import Flow
 from mirror.model.loops import ReplicationEdge, find_loops, flows_of
 from mirror.model.patterns import PatternFilter
-from mirror.model.topics import NameFilter
 
 # A name like any other, for flows that say that they copy everything.
 _ANY_TOPIC = "orders"
 _EVERYTHING = ".*"
 
 
-class Copier(Protocol):
-    """The settings of a flow, as far as loops are concerned."""
-
-    @property
-    def flow(self) -> Flow:
-        """Its ends."""
-        ...
-
-    @property
-    def mirrored_records(self) -> MirroredRecords:
-        """What it does with what others mirrored into its source."""
-        ...
-
-    @property
-    def topic_filter(self) -> NameFilter:
-        """Which topics it is to copy."""
-        ...
-
-    def keeps_name(self, topic: str) -> bool:
-        """Whether it copies a topic to one of the same name."""
-        ...
-
-
-def edges_of(topic: str, flows: Collection[Copier]) -> tuple[ReplicationEdge, ...]:
+def edges_of(topic: str, flows: Collection[FlowSettings]) -> tuple[ReplicationEdge, ...]:
     """Return the ways of a topic through ``flows``, as far as its name does not change."""
     return tuple(
         ReplicationEdge(each.flow, each.mirrored_records is not MirroredRecords.SKIP)
@@ -58,7 +34,7 @@ def loop_problem(topic: str, flow: Flow, edges: Sequence[ReplicationEdge]) -> st
     return None
 
 
-def require_no_loop(config: MirrorMakerConfig, flows: Sequence[Copier]) -> None:
+def require_no_loop(config: MirrorMakerConfig, flows: Sequence[FlowSettings]) -> None:
     """Refuse flows that would send round whatever topic there is, or one that the file names.
 
     Raises
@@ -74,7 +50,7 @@ def require_no_loop(config: MirrorMakerConfig, flows: Sequence[Copier]) -> None:
             raise config.file.error(f"{last}.enabled", message)
 
 
-def _named(each: Copier) -> Sequence[str]:
+def _named(each: FlowSettings) -> Sequence[str]:
     include = each.topic_filter.include if isinstance(each.topic_filter, PatternFilter) else (_EVERYTHING,)
     return [_ANY_TOPIC if name == _EVERYTHING else name for name in include]
 

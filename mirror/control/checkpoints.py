@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from mirror.config.settings import FlowSettings
+from mirror.control.checkpoint_copies import CheckpointCopies
 from mirror.control.group_kinds import unmirrored_groups
-from mirror.control.group_translator import ReadTranslator
+from mirror.control.group_translator import GroupTranslator
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.control.unknown_positions import unknown_positions
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition
+from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import ClusterError
-from mirror.model.checkpoint import Checkpoint, CheckpointedCopy
+from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import checkpointed_record
@@ -55,42 +57,10 @@ class CheckpointDecision:
     reason: str
 
 
-class Copies(Protocol):
-    """Who knows of which copy a checkpoint is; :class:`mirror.control.checkpoint_copies.CheckpointCopies` is one."""
-
-    def is_current(self, checkpoint: Checkpoint) -> bool:
-        """Whether a checkpoint is of the copy that there is now."""
-        ...
-
-    def unrecorded(self, targets: Iterable[TopicPartition], since: int) -> list[CheckpointedCopy]:
-        """Return what is to go on record before checkpoints of these partitions are written at ``since`` or behind."""
-        ...
-
-    def lowered(self, checkpoint: Checkpoint) -> Checkpoint | None:
-        """Return what takes the place of a checkpoint of an earlier copy; None if that cannot be known."""
-        ...
-
-
-class RecordTail(Protocol):
-    """Who follows a topic; :class:`mirror.kafka.log_tail.LogTail` is one.
-
-    Attributes
-    ----------
-    loss
-        what has become of records that were read, None while they are there; what is left was read once more.
-    """
-
-    loss: str | None
-
-    def poll(self) -> list[Record]:
-        """Return every record appended since the last poll, the first time from the beginning on."""
-        ...
-
-
 def plan_checkpoints(
     positions: Mapping[str, Mapping[TopicPartition, GroupPosition]],
     last: Checkpoints,
-    translator: ReadTranslator,
+    translator: GroupTranslator,
     settings: FlowSettings,
     is_current: Callable[[Checkpoint], bool] = lambda _: True,
 ) -> tuple[CheckpointDecision, ...]:
@@ -159,13 +129,13 @@ class CheckpointsTick:
         self,
         settings: FlowSettings,
         source: Cluster,
-        translator: ReadTranslator,
-        checkpoints: RecordTail,
+        translator: GroupTranslator,
+        checkpoints: LogTail,
         target: Appender,
         clock: Clock = now_ms,
         *,
         before_translating: Callable[[], None] = lambda: None,
-        copies: Copies | None = None,
+        copies: CheckpointCopies | None = None,
         record: Callable[[Sequence[StateRecord]], None] = lambda _: None,
         written: Callable[[Collection[tuple[str, TopicPartition]], float], None] = lambda *_: None,
         found: Callable[[Mapping[str, int]], None] = lambda _: None,
@@ -273,7 +243,7 @@ class CheckpointsTick:
         written = {key: replace(each, offset=first + number) for number, (key, each) in enumerate(news.items())}
         self.latest = {**self.latest, **written}
 
-    def _put_on_record(self, copies: Copies, news: Checkpoints, since: int) -> None:
+    def _put_on_record(self, copies: CheckpointCopies, news: Checkpoints, since: int) -> None:
         if found := copies.unrecorded((target for _, target in news), since):
             self._record([checkpointed_record(each) for each in found])
             self._before_translating()
@@ -305,7 +275,7 @@ def _decide(
     source: TopicPartition,
     position: GroupPosition,
     last: Checkpoints,
-    translator: ReadTranslator,
+    translator: GroupTranslator,
     settings: FlowSettings,
     is_current: Callable[[Checkpoint], bool],
 ) -> CheckpointDecision:

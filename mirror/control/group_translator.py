@@ -10,25 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.translation import Bounded, Exact, NothingRead, TooOld, Translation, Translator
-
-
-class ReadTranslator(Protocol):
-    """Whoever can translate positions of groups; :class:`GroupTranslator` is one."""
-
-    def translate(self, group: str, source: TopicPartition, position: int) -> Translation:
-        """Return where ``group``, at upstream ``position`` of the partition ``source``, goes on downstream."""
-        ...
-
-    def placements(self) -> Iterable[Placement]:
-        """Return where the flow in the other direction has put groups on the source."""
-        ...
 
 
 class GroupTranslator:

@@ -17,9 +17,9 @@ from typing import Any
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.checkpoint_copies import CheckpointCopies
-from mirror.control.checkpoints import Copies, last_checkpoints, remote_partition
+from mirror.control.checkpoints import last_checkpoints, remote_partition
 from mirror.control.flow_log import FlowLog, FlowTranslator
-from mirror.control.group_translator import GroupTranslator, ReadTranslator, sources_of
+from mirror.control.group_translator import GroupTranslator, sources_of
 from mirror.control.left_out_groups import is_of_tools, left_out_groups
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.tick import now_ms
@@ -354,7 +354,7 @@ def _flow_into_source(
 
 def _translated(
     settings: FlowSettings,
-    translator: ReadTranslator,
+    translator: GroupTranslator,
     group: str,
     source: TopicPartition,
     found: GroupPosition,
@@ -422,7 +422,9 @@ def _from_checkpoints(
     return found, groups
 
 
-def translate_again(checkpoint: Checkpoint, known: OffsetMap | None, copies: Copies, *, shares: bool) -> Translation:
+def translate_again(
+    checkpoint: Checkpoint, known: OffsetMap | None, copies: CheckpointCopies, *, shares: bool
+) -> Translation:
     """Return where a group goes on by its last checkpoint and what has been copied since.
 
     Parameters

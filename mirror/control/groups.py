@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
@@ -18,7 +18,6 @@ from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
-from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.state_record import PLACEMENT_KEY, StateRecord, stamped, state_topic
@@ -26,26 +25,6 @@ from mirror.model.state_values import no_placement_record, placement_record
 
 # Puts records into the state topic of the flow, acknowledged.
 Recorder: TypeAlias = Callable[[Sequence[StateRecord]], None]
-
-
-class Placements(Protocol):
-    """What a flow has on record of where it put groups; :class:`mirror.control.flow_log.FlowLog` is one."""
-
-    def poll(self) -> object:
-        """Take in what is new."""
-        ...
-
-    def placements(self) -> Iterable[Placement]:
-        """Return where the flow has put groups."""
-        ...
-
-    def source_of(self, copy: TopicPartition) -> TopicPartition | None:
-        """Return of which source partition a partition on the target is the copy."""
-        ...
-
-    def offset_map(self, source: TopicPartition) -> OffsetMap | None:
-        """Return the offset map of a source partition, None when nothing of it was copied."""
-        ...
 
 
 # What a broker says when a position is written for a group with members.
@@ -269,7 +248,7 @@ class GroupOffsetsTick:
         target: Cluster,
         checkpoints: Callable[[], Iterable[Checkpoint]],
         record: Recorder,
-        log: Placements,
+        log: FlowLog,
         clock: Clock = now_ms,
         *,
         before_writing: Callable[[], None] = lambda: None,

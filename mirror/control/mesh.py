@@ -10,11 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
-from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import state_topic
 from mirror.model.translation import Bounded, Exact, Translation, Translator
@@ -23,20 +21,12 @@ from mirror.model.translation import Bounded, Exact, Translation, Translator
 _FRESH_SECONDS = 1.0
 
 
-class Maps(Protocol):
-    """The offset maps of a flow; :class:`mirror.control.flow_log.FlowLog` is one."""
-
-    def offset_map(self, source: TopicPartition) -> OffsetMap | None:
-        """Return the map of a source partition, None when nothing of it was copied."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Third:
     """The flows from a third cluster: to the source, and to the target."""
 
-    to_source: Maps
-    to_target: Maps
+    to_source: FlowLog
+    to_target: FlowLog
 
 
 class MeshTranslator:

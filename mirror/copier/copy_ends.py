@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
 
 from mirror.copier.connections import Connections
-from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
 from mirror.copier.same_lane import Content, Doubt, SameOffsetsLane
+from mirror.copier.share import Share
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.log import holds_record
@@ -22,12 +21,6 @@ from mirror.model.partition import TopicPartition
 _DOUBT_SECONDS = 0.5
 
 
-class _Share(Protocol):
-    flow: Flow
-    lanes: list[Lane]
-    filler: HoleFiller | None
-
-
 class CopyEnds:
     """Finds the lanes that want to know where their copies end, and tells them: of a cluster all at once."""
 
@@ -36,7 +29,7 @@ class CopyEnds:
         self._connections = connections
         self._touched = touched
 
-    def look(self, now: float, shares: Iterable[_Share], clusters: Mapping[tuple[Flow, str], ClusterLinks]) -> None:
+    def look(self, now: float, shares: Iterable[Share], clusters: Mapping[tuple[Flow, str], ClusterLinks]) -> None:
         """Begin to ask each target that is not being asked anything."""
         for share in shares:
             if share.filler is None:

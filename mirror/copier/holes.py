@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Protocol
 
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.background import BackgroundCalls
 from mirror.copier.hole_filling import Filled, HoleFiller
 from mirror.copier.lane import Lane
 from mirror.copier.same_lane import Hole, SameOffsetsLane
+from mirror.copier.share import Share
 from mirror.kafka.problems import KafkaProblem
 from mirror.model.partition import TopicPartition
-
-
-class _Share(Protocol):
-    lanes: list[Lane]
-    filler: HoleFiller | None
 
 
 class Holes:
@@ -34,7 +29,7 @@ class Holes:
         """Since when holes are being filled, by flow."""
         return self._begun_at.values()
 
-    def fill(self, now: float, shares: Iterable[_Share]) -> None:
+    def fill(self, now: float, shares: Iterable[Share]) -> None:
         """Begin to fill the holes of each flow of which none is being filled."""
         for share in shares:
             if share.filler is None or share.filler in self._begun_at:

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
 
 from mirror.copier.commits import FlowCommits
 from mirror.copier.connections import Connections, End
@@ -18,16 +17,16 @@ from mirror.copier.copy_ends import CopyEnds
 from mirror.copier.epoch_channel import CopiedNews, EpochChannelListener, Signal
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.fetching import Fetching
-from mirror.copier.hole_filling import HoleFiller
 from mirror.copier.holes import Holes
 from mirror.copier.lane import Lane
 from mirror.copier.links import ClusterLinks
 from mirror.copier.resume import Place
 from mirror.copier.sender import REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT
+from mirror.copier.share import Share
 from mirror.copier.silent_sources import SilentSources
 from mirror.copier.streams import PATIENCE_SECONDS
 from mirror.copier.transactions import Transactions
-from mirror.copier.work import FlowWork, PartitionWork
+from mirror.copier.work import FlowWork
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel
 from mirror.kafka.problems import ConnectionFailed, KafkaProblem
@@ -55,36 +54,6 @@ _REPORT_SHARE = 100
 _PASS_BY_SECONDS = 10.0
 # More than this in all waiting for targets, and no source is asked for more.
 _BACKLOG_BYTES = 128 << 20
-
-
-class Share(Protocol):
-    """What is copied of one flow; what cannot just go on is looked at beside the loop."""
-
-    flow: Flow
-    lanes: list[Lane]
-    waiting: list[PartitionWork]
-    has_news: bool
-    filler: HoleFiller | None
-
-    def is_due(self, now: float) -> bool:
-        """Whether something is to be looked at now."""
-        ...
-
-    def look(self) -> Mapping[TopicPartition, Place]:
-        """Find out where to begin, in another thread."""
-        ...
-
-    def take_in(self, places: Mapping[TopicPartition, Place] | Exception) -> list[Lane]:
-        """Take in what was found; return the lanes that begin."""
-        ...
-
-    def troubles(self) -> Mapping[TopicPartition, str]:
-        """Return why those are not copied that are still looked at."""
-        ...
-
-    def end(self) -> None:
-        """Look at nothing more."""
-        ...
 
 
 class CopyLoop:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mirror.copier.append_point import AppendPoint
 from mirror.copier.foreign_batches import LeftOut
@@ -31,7 +31,6 @@ from mirror.copier.thinned_match import match_thinned
 from mirror.copier.transforming import ChangedBatches
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka import codes, partition_state
-from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import read_batches
 from mirror.kafka.problems import BrokerRefused
@@ -350,19 +349,12 @@ class _Compared(NamedTuple):
     left_out: LeftOut | None
 
 
-class _Match(Protocol):
-    def __call__(
-        self,
-        source: Iterable[Batch],
-        tail: Iterable[Batch],
-        upstream: int,
-        is_ours: Callable[[int], bool],
-        changed: Callable[[memoryview], Sequence[Record]] | None,
-    ) -> Matched | Mismatch: ...
-
-
 def _compare(
-    work: PartitionWork, old: Position, is_ours: Callable[[int], bool], logs: Logs, match: _Match
+    work: PartitionWork,
+    old: Position,
+    is_ours: Callable[[int], bool],
+    logs: Logs,
+    match: Callable[..., Matched | Mismatch],
 ) -> _Compared:
     epochs = list(old.epochs or [EpochEnd(NOT_KNOWN, old.upstream)])
     changed = ChangedBatches(work) if work.transform is not None else None

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Protocol
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.flow_status import FlowStatus, PartitionStatus
@@ -120,20 +119,14 @@ class FlowNews:
         return f"cannot be seen: {'; '.join(status.reasons)}{carried}"
 
 
-class _Observer(Protocol):
-    def look(self) -> FlowStatus: ...
-
-    def close(self) -> None: ...
-
-
 class AnyObserver:
     """Looks at a flow whoever copies it: an engine of this program by its state topic, others by what they leave."""
 
     def __init__(self, settings: MirrorSettings, flow: FlowSettings) -> None:
         """Observe ``flow``."""
         ends = (flow, settings.clusters[flow.flow.source], settings.clusters[flow.flow.target])
-        self._own: _Observer = FlowObserver(*ends, most_read=50, cliff_seconds=settings.engine.cliff_seconds)
-        self._other: _Observer = CopyObserver(*ends)
+        self._own = FlowObserver(*ends, most_read=50, cliff_seconds=settings.engine.cliff_seconds)
+        self._other = CopyObserver(*ends)
 
     def look(self) -> FlowStatus:
         """Return where the flow stands: of the two the one that is further, where no engine of this program runs."""

@@ -261,20 +261,13 @@ def down(directory: Path, *, discard_data: bool = False) -> tuple[str, ...]:
     return tuple(chain.from_iterable(answers))
 
 
-class ChoosePorts(Protocol):
-    """Chooses free ports."""
-
-    def __call__(self, count: int) -> tuple[int, ...]:
-        """Return so many different ones."""
-
-
 def plan_records(
     known: Mapping[str, ClusterRecord],
     aliases: Sequence[str],
     brokers: int,
     provider: Provider,
     bootstrap: Mapping[str, str],
-    choose_ports: ChoosePorts,
+    choose_ports: Callable[[int], tuple[int, ...]],
     linked: Collection[str] = (),
     secured: Collection[str] = (),
     *,
