@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from mirror.atomic_file import write_atomically
 from mirror.evidence.digests import seal_of_text
@@ -47,6 +48,17 @@ class RunInUse(Refused):
     """Another process is running this runbook in the same directory."""
 
 
+class PathWithin:
+    """The path of what has this name in a directory of ours."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, directory: Any, _: type) -> Path:
+        path: Path = directory.path
+        return path / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class RunFiles:
     """What the directory of every run has, of a runbook or a scenario."""
@@ -58,25 +70,14 @@ class RunFiles:
         """Return the journal, to append to and to read."""
         return Journal(self.path / "journal.jsonl")
 
-    @property
-    def seal(self) -> Path:
-        """Return the file that says where the journal ended."""
-        return self.path / "seal.json"
-
-    @property
-    def ledger(self) -> Path:
-        """Return the folder of the ledger's Parquet parts (``sends/``, ``reads/``)."""
-        return self.path / "ledger"
-
-    @property
-    def logs(self) -> Path:
-        """Return the folder for logs of processes."""
-        return self.path / "logs"
-
-    @property
-    def lab(self) -> Path:
-        """Return the folder of the practice clusters: their state and data."""
-        return self.path / "lab"
+    seal = PathWithin("seal.json")
+    """The file that says where the journal ended."""
+    ledger = PathWithin("ledger")
+    """The folder of the ledger's Parquet parts (``sends/``, ``reads/``)."""
+    logs = PathWithin("logs")
+    """The folder for logs of processes."""
+    lab = PathWithin("lab")
+    """The folder of the practice clusters: their state and data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,35 +114,18 @@ class RunDirectory(RunFiles):
         """Return the directory's name, which names the run."""
         return self.path.name
 
-    @property
-    def run_json(self) -> Path:
-        """Return the file that says what was started."""
-        return self.path / "run.json"
-
-    @property
-    def notebooks(self) -> Path:
-        """Return the folder of executed notebooks and their pages."""
-        return self.path / "notebooks"
-
-    @property
-    def outcomes(self) -> Path:
-        """Return the folder of outcomes."""
-        return self.path / "outcomes"
-
-    @property
-    def lag(self) -> Path:
-        """Return the file of lag samples, one JSON object a line."""
-        return self.path / "lag.jsonl"
-
-    @property
-    def mirror_properties(self) -> Path:
-        """Return the properties file the mirror runs from."""
-        return self.path / "mirror.properties"
-
-    @property
-    def practice(self) -> Path:
-        """Return the file that says what was made for the run to practise on."""
-        return self.path / "practice.json"
+    run_json = PathWithin("run.json")
+    """The file that says what was started."""
+    notebooks = PathWithin("notebooks")
+    """The folder of executed notebooks and their pages."""
+    outcomes = PathWithin("outcomes")
+    """The folder of outcomes."""
+    lag = PathWithin("lag.jsonl")
+    """The file of lag samples, one JSON object a line."""
+    mirror_properties = PathWithin("mirror.properties")
+    """The properties file the mirror runs from."""
+    practice = PathWithin("practice.json")
+    """The file that says what was made for the run to practise on."""
 
     @property
     def procedures(self) -> tuple[Path, ...]:
@@ -152,10 +136,8 @@ class RunDirectory(RunFiles):
         kept = ("fail*", "fail*/fail*", "migration", "migration/group-*")
         return tuple(sorted({found for each in kept for found in self.path.glob(f"{each}/journal.jsonl")}))
 
-    @property
-    def report(self) -> Path:
-        """Return the one-page report."""
-        return self.path / "report.html"
+    report = PathWithin("report.html")
+    """The one-page report."""
 
     def outcome_path(self, step: str) -> Path:
         """Return the file of a step's outcome."""

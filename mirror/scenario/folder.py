@@ -15,36 +15,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from mirror.evidence.run_directory import RunFiles
+from mirror.evidence.run_directory import PathWithin, RunFiles
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder(RunFiles):
     """The paths of one run of a scenario."""
 
-    @property
-    def plan(self) -> Path:
-        """Return the file of the plan."""
-        return self.path / "plan.json"
-
-    @property
-    def properties(self) -> Path:
-        """Return the replicator's file."""
-        return self.path / "mirror.properties"
-
-    @property
-    def direct(self) -> Path:
-        """Return the file that leads around the links."""
-        return self.path / "direct.properties"
-
-    @property
-    def proof(self) -> Path:
-        """Return the folder for what is read of the logs."""
-        return self.path / "proof"
-
-    @property
-    def verdict(self) -> Path:
-        """Return the file of the verdict."""
-        return self.path / "verdict.json"
+    plan = PathWithin("plan.json")
+    """The file of the plan."""
+    properties = PathWithin("mirror.properties")
+    """The replicator's file."""
+    direct = PathWithin("direct.properties")
+    """The file that leads around the links."""
+    proof = PathWithin("proof")
+    """The folder for what is read of the logs."""
+    verdict = PathWithin("verdict.json")
+    """The file of the verdict."""

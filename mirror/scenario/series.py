@@ -23,7 +23,7 @@ from typing import Any
 
 from mirror.display import Display
 from mirror.evidence.facts import FactError, Facts
-from mirror.evidence.run_directory import new_folder, read_json, write_json
+from mirror.evidence.run_directory import PathWithin, new_folder, read_json, write_json
 from mirror.evidence.seals import is_finished, seals, touched, with_end
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.lab import processes
@@ -61,20 +61,12 @@ class Series:
         """Make ``runs/<utc>-scenario-<name>/``, with ``-2``, ``-3``, ... where that is there already."""
         return cls(new_folder(runs, f"scenario-{name}", datetime.now(UTC)))
 
-    @property
-    def results(self) -> Path:
-        """Return the file with the verdicts of all runs."""
-        return self.path / "results.json"
-
-    @property
-    def report(self) -> Path:
-        """Return the page about all of them."""
-        return self.path / "report.html"
-
-    @property
-    def logs(self) -> Path:
-        """Return the folder of the processes that perform and judge."""
-        return self.path / "logs"
+    results = PathWithin("results.json")
+    """The file with the verdicts of all runs."""
+    report = PathWithin("report.html")
+    """The page about all of them."""
+    logs = PathWithin("logs")
+    """The folder of the processes that perform and judge."""
 
     def folder(self, plan: RunPlan) -> RunFolder:
         """Return the directory of one run."""
