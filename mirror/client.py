@@ -25,6 +25,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -325,8 +326,7 @@ class MirrorClient:
             raise NoCheckpoints(self._settings.alias, topic, self.checkpoint_topics())
         found: dict[str, PositionsByPartition] = defaultdict(dict)
         partition, unreadable = TopicPartition(topic, 0), 0
-        channel = Channel(self._settings.alias, self._settings.consumer)
-        try:
+        with closing(Channel(self._settings.alias, self._settings.consumer)) as channel:
             reader = LogReader(channel, partition, channel.offsets([partition], EARLIEST)[partition])
             # Checkpoints of a transaction that is still open, or was aborted, are none.
             end = channel.offsets([partition], LATEST, View.STABLE)[partition]
@@ -341,8 +341,6 @@ class MirrorClient:
                             position = GroupPosition(checkpoint.downstream, checkpoint.metadata)
                             found[checkpoint.group][checkpoint.topic_partition] = position
             return dict(found), Reading(topic, min(reader.position, end), end, unreadable)
-        finally:
-            channel.close()
 
 
 def replication_hops(properties: Mapping[str, str], upstream: str) -> int | None:

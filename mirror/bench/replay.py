@@ -13,6 +13,7 @@ import selectors
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from mirror.kafka import batch, codes, wire
@@ -58,14 +59,11 @@ def read_raw(
     KafkaProblem
         if they cannot be read.
     """
-    channel = Channel("source", {"bootstrap.servers": servers})
-    try:
+    with closing(Channel("source", {"bootstrap.servers": servers})) as channel:
         places = [TopicPartition(topic, number) for number in range(partitions)]
         starts, ends = channel.offsets(places, EARLIEST), channel.offsets(places, LATEST)
         share = most_bytes / partitions, most_batches / partitions
         return RawBatches([_read(channel, place, starts[place], ends[place], *share) for place in places])
-    finally:
-        channel.close()
 
 
 def _read(
@@ -94,8 +92,7 @@ def replay(servers: str, topic: str, raw: RawBatches) -> int:
     KafkaProblem
         if the cluster cannot be reached.
     """
-    channel = Channel("target", {"bootstrap.servers": servers})
-    try:
+    with closing(Channel("target", {"bootstrap.servers": servers})) as channel:
         producer = channel.new_producer()
         queues: list[list[tuple[TopicPartition, memoryview]]] = []
         for number, batches in enumerate(raw.of_partition):
@@ -106,13 +103,8 @@ def replay(servers: str, topic: str, raw: RawBatches) -> int:
                 sequence = batch.next_sequence(sequence, header.record_count)
             queues.append(queue)
         requests = list(compose(queues))
-        connection = channel.connect(channel.leader(TopicPartition(topic, 0)), (PRODUCE,))
-        try:
+        with closing(channel.connect(channel.leader(TopicPartition(topic, 0)), (PRODUCE,))) as connection:
             _push(connection, requests)
-        finally:
-            connection.close()
-    finally:
-        channel.close()
     return sum(header.record_count for batches in raw.of_partition for _, header in batches)
 
 

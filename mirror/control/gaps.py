@@ -128,11 +128,8 @@ def list_gaps(flow: FlowSettings, clusters: Mapping[str, ClusterSettings], choic
     with Cluster.connect(target) as cluster:
         if topic not in cluster.topics([topic]):
             raise NeverRun(flow.flow.target, topic)
-    log = FlowLog(target.client, topic, alias=flow.flow.target)
-    try:
+    with closing(FlowLog(target.client, topic, alias=flow.flow.target)) as log:
         return entries(flow.flow, log.poll(), choice)
-    finally:
-        log.close()
 
 
 def has_topic(flow: FlowSettings, clusters: Mapping[str, ClusterSettings], topic: str) -> bool:
@@ -158,12 +155,9 @@ def acknowledge(
     unknown = [entry for entry in gaps if entry.acknowledgement is None]
     chosen = [replace(entry, acknowledgement=known) for entry in unknown if entry.is_understood]
     if chosen:
-        writer = LogWriter(clusters[flow.flow.target].client, alias=flow.flow.target)
-        try:
+        with closing(LogWriter(clusters[flow.flow.target].client, alias=flow.flow.target)) as writer:
             records = [(*known.record(gap.key), (), known.at_ms) for gap in (entry.gap for entry in chosen)]
             writer.append(state_topic(flow.flow.source), 0, records)
-        finally:
-            writer.close()
     return [*chosen, *(entry for entry in unknown if not entry.is_understood)]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -397,12 +398,9 @@ def _from_checkpoints(
     settings: FlowSettings, target_client: Mapping[str, str], log: FlowLog, copies: CheckpointCopies, pattern: str
 ) -> tuple[list[TranslatedPosition], list[str]]:
     """Return where the groups that match go on, and all groups that have checkpoints and pass the flow's filters."""
-    tail = LogTail(target_client, settings.checkpoints_topic, alias=settings.flow.target)
-    try:
+    with closing(LogTail(target_client, settings.checkpoints_topic, alias=settings.flow.target)) as tail:
         # No engine has written one yet, or the file has it write none: then nobody can tell where groups stand.
         checkpoints = last_checkpoints(tail.poll() if tail.exists() else ())
-    finally:
-        tail.close()
     sources, loss = {remote_partition(source, settings): source for source in log.state.positions}, log.state.loss
     found = []
     groups = sorted({group for group, _ in checkpoints if settings.group_filter.matches(group)})

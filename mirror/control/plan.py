@@ -326,26 +326,20 @@ def _rights(target: ClusterSettings, settings: FlowSettings) -> tuple[str, ...]:
         needed = f"{transactions.id_prefix}{_UNUSED_TASK}"
         refused = f"what an engine that was killed had sent is refused by {target.alias}, in transactions"
         note = f"{target.alias} does not let the flow use other transactional ids: {transactions.needed_right}"
-    channel = Channel(target.alias, settings.target_producer)
-    try:
+    with closing(Channel(target.alias, settings.target_producer)) as channel:
         match coordinator.is_denied(channel, needed):
             case None:
                 return (f"{target.alias} does not tell whether {needed} may be used: `mirror status` says it later",)
             case is_denied:
                 return (note if is_denied else refused,)
-    finally:
-        channel.close()
 
 
 def _state(target: Cluster, client: ClusterSettings, settings: FlowSettings) -> FlowState:
     topic = state_topic(settings.flow.source)
     if topic not in target.topics([topic]):
         return FlowState()
-    log = FlowLog(client.client, topic, alias=target.alias)
-    try:
+    with closing(FlowLog(client.client, topic, alias=target.alias)) as log:
         return log.poll()
-    finally:
-        log.close()
 
 
 def _acls(source: Cluster, target: Cluster, settings: FlowSettings, state: FlowState) -> tuple[Rows, tuple[str, ...]]:

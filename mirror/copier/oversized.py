@@ -19,6 +19,7 @@ Invariants:
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -104,13 +105,10 @@ def parked_last(flow: FlowWork) -> Parked:
     """
     assert flow.parked_topic is not None
     address = TopicPartition(flow.parked_topic, 0)
-    channel = Channel(flow.flow.target, flow.target_client)
-    try:
+    with closing(Channel(flow.flow.target, flow.target_client)) as channel:
         end = channel.offsets([address], LATEST)[address]
         start = max(channel.offsets([address], EARLIEST)[address], end - _LAST_DEAD_LETTERS)
         return frozenset().union(*(_parked(content) for content, _ in read_batches(channel, address, start, end)))
-    finally:
-        channel.close()
 
 
 def is_among(dead_letter: DeadLetter, parked: Parked) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -541,10 +542,7 @@ def write(
     if not any(records.values()):
         return
     now, term = int(time.time() * 1000), flow.term if topic == flow.state_topic else None
-    writer = LogWriter(flow.target_client, alias=flow.flow.target, before=before)
-    try:
+    with closing(LogWriter(flow.target_client, alias=flow.flow.target, before=before)) as writer:
         for partition, content in records.items():
             if content:
                 writer.append(topic, partition, stamped(content, term, now, flow.epoch))
-    finally:
-        writer.close()

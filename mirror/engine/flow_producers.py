@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Set
+from contextlib import closing
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -144,12 +145,9 @@ class FlowProducers:
         """
         if self._is_taken or is_begun(state) or knows_ids(state):
             return False
-        channel = Channel(self._flow.target, self._client)
-        try:
+        with closing(Channel(self._flow.target, self._client)) as channel:
             ids = (*self._own(frozenset()), self.data_id)
             return any(coordinator.is_known(channel, each, patience_seconds=_COORDINATOR_SECONDS) for each in ids)
-        finally:
-            channel.close()
 
     def take(
         self,
@@ -186,8 +184,7 @@ class FlowProducers:
         self._was_used_before = self._was_used_before and not is_begun(log.state)
         self._asked += 1
         self.used_meanwhile.clear()
-        channel = Channel(self._flow.target, self._client)
-        try:
+        with closing(Channel(self._flow.target, self._client)) as channel:
             slots = self._take_slots(channel, log, term, given_up, is_alone=is_alone)
             unended = frozenset().union(*(each.partitions for each in self._unended.values()))
             unended |= self._unwritable(channel, self._positions).keys()
@@ -205,8 +202,6 @@ class FlowProducers:
             self._is_taken = True
             producer, is_next = producer_of(self._data), follows(self._data, known)
             return TakenProducers(slots, producer, is_first, unended, self._was_used_before, is_next)
-        finally:
-            channel.close()
 
     def _usual_epoch(self, state: FlowState, term: int) -> float:
         """Return the last epoch that an id has which nobody took before the state topic began; see `Held`.
@@ -226,11 +221,8 @@ class FlowProducers:
         KafkaProblem
             if that cannot be done now.
         """
-        channel = Channel(self._flow.target, self._client)
-        try:
+        with closing(Channel(self._flow.target, self._client)) as channel:
             before, self._data = self._data, self._next_producer(channel, self._data, term)
-        finally:
-            channel.close()
         self._former = before
         self._take_unrefused(before, self._data)
         return producer_of(self._data)
@@ -325,12 +317,9 @@ class FlowProducers:
         """
         if not (partitions or self.has_unended):
             return {}
-        channel = Channel(self._flow.target, self._client)
-        try:
+        with closing(Channel(self._flow.target, self._client)) as channel:
             found = self._unwritable(channel, partitions & self._positions)
             found |= self._fence_data(channel, partitions) | self._await_ends(channel)
-        finally:
-            channel.close()
         return {each: why for each, why in found.items() if each in partitions}
 
     @staticmethod
@@ -532,11 +521,8 @@ class FlowProducers:
         content = stamped(records, term, now_ms())
         if not content:
             return
-        writer = LogWriter(self._client, alias=self._flow.target)
-        try:
+        with closing(LogWriter(self._client, alias=self._flow.target)) as writer:
             writer.append(self._topic, 0, content)
-        finally:
-            writer.close()
 
     def _wait_until_decided(self, channel: Channel) -> None:
         """Wait until readers of committed data see all that is in the state topic now.

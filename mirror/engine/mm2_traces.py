@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
@@ -108,16 +109,15 @@ def _is_ahead(source: TopicPartition, position: int | None, state: FlowState) ->
 
 
 def _positions(settings: FlowSettings) -> dict[TopicPartition, int]:
-    tail = LogTail(
-        settings.clients.checkpoints_consumer,
-        settings.offset_storage_topic,
-        range(settings.offset_storage_partitions),
-        alias=settings.flow.target,
-    )
-    try:
+    with closing(
+        LogTail(
+            settings.clients.checkpoints_consumer,
+            settings.offset_storage_topic,
+            range(settings.offset_storage_partitions),
+            alias=settings.flow.target,
+        )
+    ) as tail:
         records = [(record.key, record.value) for record in tail.poll()]
-    finally:
-        tail.close()
     return connect_offsets.read_source_positions(records, settings.flow.source)
 
 

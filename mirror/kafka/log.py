@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TypeAlias
 
 from mirror.kafka import batch, codes, wire
@@ -393,14 +394,11 @@ def read_records(
     KafkaProblem
         if the range cannot be read whole, or a batch of it not decoded.
     """
-    channel = Channel(alias, client)
-    try:
+    with closing(Channel(alias, client)) as channel:
         for found, _ in read_batches(channel, partition, start, end, read_committed=read_committed):
             for record in decoded(channel, partition, found):
                 if start <= record.offset < end:
                     yield record
-    finally:
-        channel.close()
 
 
 class LogWriter:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TypeVar
 
@@ -286,11 +286,8 @@ def _checkpoints(everything: MirrorSettings, settings: FlowSettings, target: Sid
     topic = settings.checkpoints_topic
     if topic not in target.topics:
         return {}
-    tail = LogTail(everything.clusters[settings.flow.target].client, topic, alias=settings.flow.target)
-    try:
+    with closing(LogTail(everything.clusters[settings.flow.target].client, topic, alias=settings.flow.target)) as tail:
         return last_checkpoints(tail.poll())
-    finally:
-        tail.close()
 
 
 def _other_readers(

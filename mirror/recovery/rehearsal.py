@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
@@ -118,7 +118,7 @@ def rehearse(
     with (
         Cluster.connect(clusters[settings.flow.source]) as source,
         Cluster.connect(clusters[settings.flow.target]) as target,
-        _sources(settings) as channel,
+        closing(Channel(settings.flow.source, settings.source_consumer)) as channel,
     ):
         before = see_groups(source, plan.groups), see_groups(target, plan.groups)
         goals = _goals(plan, channel, target, settings)
@@ -165,15 +165,6 @@ def left_behind(everything: MirrorSettings, aliases: Collection[str]) -> list[tu
 def _listed(partitions: Sequence[TopicPartition]) -> str:
     shown = ", ".join(map(str, partitions[:_MOST_NAMED]))
     return shown if len(partitions) <= _MOST_NAMED else f"{shown} and {len(partitions) - _MOST_NAMED} others"
-
-
-@contextmanager
-def _sources(settings: FlowSettings) -> Iterator[Channel]:
-    channel = Channel(settings.flow.source, settings.source_consumer)
-    try:
-        yield channel
-    finally:
-        channel.close()
 
 
 def _view(settings: FlowSettings) -> View:
@@ -238,8 +229,9 @@ def _judge_all(
 ) -> tuple[TriedPartition, ...]:
     doing = "comparing with the source"
     read = {each: handed[each.group, each.target] for each in plan.partitions if each.is_tried}
-    maps = CopyMaps(everything, plan.settings, has_opposite=any(returns(each.source, plan.settings) for each in read))
-    try:
+    with closing(
+        CopyMaps(everything, plan.settings, has_opposite=any(returns(each.source, plan.settings) for each in read))
+    ) as maps:
         state = _on_record(maps, read)
         compacted = _compacted(clusters, read)
         results = []
@@ -248,8 +240,6 @@ def _judge_all(
             one, copies = read.get(each, Handed()), maps.of(each.source)
             results.append(_judge_one(each, one, copies, plan.settings, channel, state, each in compacted, limits))
         watch(doing, len(plan.partitions), len(plan.partitions))
-    finally:
-        maps.close()
     return tuple(results)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -160,13 +161,10 @@ def plan_rehearsal(
         if taken_from is TakenFrom.SOURCE and view.source_problem:
             notes.append(f"the positions are those of the checkpoints: {view.source_problem}")
         notes += _left_behind((source, target))
-        maps = CopyMaps(everything, settings, has_opposite=_has_opposite(source, settings))
-        try:
+        with closing(CopyMaps(everything, settings, has_opposite=_has_opposite(source, settings))) as maps:
             state = maps.refresh()
             planner = _Planner(settings, taken_from, maps, state, source, target)
             partitions = planner.plan(view.positions, before, after)
-        finally:
-            maps.close()
     unknown = unknown_positions(before, flow.source) or unknown_positions(after, flow.source)
     return RehearsalPlan(
         settings, new_stamp(), taken_from, partitions, _rights(settings), unknown, (*notes, *planner.notes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.engine.mirrors import Mirrors, WriterLogs, state_topics
@@ -91,11 +92,8 @@ def mirrored_by_other_flows(
         if the target does not answer.
     """
     target = settings.flow.target
-    logs = WriterLogs(target, cluster.client)
-    try:
+    with closing(WriterLogs(target, cluster.client)) as logs:
         unread = logs.catch_up(state_topics(topics) - {state_topic(settings.flow.source)})
         others = [topic for topic, known in logs.known.items() if known.source_id != source_id]
         names = frozenset(name for topic in others for name in logs.copied(topic))
         return names, tuple(f"who else mirrors into {target} is not known: {each}" for each in unread.values())
-    finally:
-        logs.close()

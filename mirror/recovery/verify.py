@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
@@ -432,12 +432,9 @@ def _looked_up(
     """
     flow = settings.flow
     with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
-        mirrors = Mirrors(settings, flows or (settings,), target.cluster_id)
-        try:
+        with closing(Mirrors(settings, flows or (settings,), target.cluster_id)) as mirrors:
             topics = source.topics()
             mirrors.look(topics if mirrors.is_concerned and copied else ())
-        finally:
-            mirrors.close()
         others = [
             partition
             for name, topic in sorted(topics.items())
