@@ -243,6 +243,7 @@ def test_a_thousand_partitions_are_copied_and_found_again(east_west: clusters.La
 # Long lines.
 
 
+@pytest.mark.long
 def test_a_long_line_to_the_source_is_asked_for_more_at_once(
     east_west: clusters.Lab, new_copying: NewCopying, traffic: Traffic
 ) -> None:
@@ -259,6 +260,7 @@ def test_a_long_line_to_the_source_is_asked_for_more_at_once(
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.long
 def test_on_a_long_line_to_the_target_what_queues_up_goes_in_large_batches(
     codec: str, east_west: clusters.Lab, new_copying: NewCopying, traffic: Traffic
 ) -> None:
@@ -349,6 +351,7 @@ def test_a_quota_is_kept_to_and_told(alias: str, quota: str, east_west: clusters
     assert_copied(copying)
 
 
+@pytest.mark.long
 def test_a_copy_goes_on_soon_after_a_quota_that_has_asked_for_hours_of_silence_is_lifted(
     east_west: clusters.Lab, new_copying: NewCopying, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,6 +222,7 @@ def test_spark_judges_what_applications_did(
     ]
 
 
+@pytest.mark.long
 def test_a_log_that_cannot_be_read_is_a_gap_and_not_an_end(
     settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -298,6 +298,7 @@ def test_what_was_found_equal_is_not_read_again_as_long_as_the_logs_are_the_same
         verify_flow(settings, clusters, remember=memory)
 
 
+@pytest.mark.long
 def test_what_somebody_else_wrote_behind_the_last_copied_record_is_extra_also_when_nothing_is_copied(
     file: Path, copying: Copying, tmp_path: Path
 ) -> None:
@@ -433,6 +434,7 @@ def test_after_a_router_was_added_what_was_copied_is_compared_where_it_is(
     assert all(f"{one.topic}-away" in each.compared.notes[0] for each in found.partitions)
 
 
+@pytest.mark.long
 def test_without_the_module_of_a_transform_the_state_is_told_and_the_copy_is_not_judged(
     file: Path, copying: Copying, tmp_path: Path
 ) -> None:
@@ -495,6 +497,7 @@ def test_what_retention_removes_of_the_source_while_it_is_compared_leaves_the_re
     assert compared == [[(0, False), (0, False)], [(5, False), (0, True)]]
 
 
+@pytest.mark.long
 def test_what_retention_has_removed_of_the_copy_alone_is_not_missing_and_what_somebody_has_removed_is(
     file: Path, copying: Copying, east: Cluster, west: Cluster, tmp_path: Path
 ) -> None:
@@ -527,6 +530,7 @@ def test_what_retention_has_removed_of_the_copy_alone_is_not_missing_and_what_so
         assert [each.missing for each in found.partitions] == [0, missing]
 
 
+@pytest.mark.long
 def test_what_java_mirror_maker_copied_is_compared_too(file: Path, copying: Copying, tmp_path: Path) -> None:
     """Before a takeover without a place for each record: by contents, from the first offset sync on. What it doubled is extra."""
     one, other = copying.pairs

@@ -118,6 +118,7 @@ def test_the_sample_has_what_its_page_says(spark: SparkSession) -> None:
     assert speed(found.minutes).fastest > 2 * speed(found.minutes).written
 
 
+@pytest.mark.long
 def test_ones_own_folder_is_analysed_and_what_cannot_be_read_of_it_is_told(spark: SparkSession, tmp_path: Path) -> None:
     for path in sample_directory().iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _COUNTS = """
 from mirror.spark import end_spark, spark_context
 try:
@@ -16,6 +18,7 @@ finally:
 """
 
 
+@pytest.mark.long
 def test_tasks_run_though_the_temporary_folder_has_a_name_too_long_for_a_socket(tmp_path: Path) -> None:
     folder = tmp_path / ("a" * 120)
     folder.mkdir()

@@ -290,6 +290,7 @@ def first_part(pair: PartitionPair, found: RawFinding, said: PartitionEquivalenc
     return replace(said, source=pair.source.partition, compared=how)
 
 
+@pytest.mark.long
 def test_a_comparison_in_two_parts_says_what_that_of_the_whole_does(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
