@@ -45,7 +45,9 @@ drill: setup ## set up two clusters, mirror, verify, fail over, fail back; print
 test: setup ## the suite, on real brokers, the drill included
 	@$(BIN)/pytest $(TOGETHER) $(ARGS)
 
+# Each of these starts clusters and engines of its own, which need the cores; a third process only lets waits run out.
 .PHONY: test-long
+test-long: TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
 test-long: setup ## what adds to it for 12 s and more each: failovers by the commands, a migration, the wheel, outages, secrets, kills
 	@$(BIN)/pytest -m "long and not soak" $(TOGETHER) $(ARGS)
 
