@@ -98,7 +98,7 @@ AnswerWithin = Annotated[
         "--answer-within",
         min=1,
         max=MOST_SECONDS,
-        help="How long each answer about the applications is waited for; none is a no.",
+        help="How long each answer about the applications is waited for; no answer counts as no.",
         metavar="SECONDS",
     ),
 ]

@@ -68,13 +68,13 @@ def groups(
         typer.Option(help="Where the positions are saved before they change.", metavar="PATH"),
     ] = None,
     taken_from: Annotated[
-        TakenFrom, typer.Option("--positions", help="Where groups stand: by the source, or by the checkpoints.")
+        TakenFrom, typer.Option("--positions", help="Take the positions from the source, or from the checkpoints.")
     ] = TakenFrom.SOURCE,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move groups to where they go on, on the target, or put them back; the positions before are saved first.
+    """Set the positions of groups on the target to where they left off on the source, or restore them from a snapshot.
 
     A group in use is refused by name. What the plan says is what is written: if the target has changed meanwhile,
     nothing is. --dry-run alone shows the plan of --apply. Exit code 1 if a group that should have been moved was not.
@@ -117,7 +117,7 @@ def pause(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Copy nothing more of a flow, or of some topics, until resumed; engines that run and later ones keep to it.
+    """Stop copying a flow, or some of its topics, until resumed; also for engines that are started later.
 
     Returns when nothing more is appended to the copies, and says how far each partition is copied. Exit code 1 if that
     is not confirmed in time (the pause stays on record), or some position is not final.
@@ -159,7 +159,7 @@ def resume(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a flow, or some of its topics, again after a pause, from where that left them.
+    """Resume copying a flow, or some of its topics, where a pause has stopped it.
 
     Exit code 1 if the engine that leads the flow does not resume it in time; the request to resume stays on record.
     """
@@ -201,7 +201,7 @@ def fence(
             "--watch",
             min=0,
             max=MOST_SECONDS,
-            help="Change nothing; say who writes in so many seconds.",
+            help="Change nothing; watch for so many seconds who writes.",
             metavar="SECONDS",
         ),
     ] = None,

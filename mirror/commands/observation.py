@@ -93,7 +93,7 @@ def status(
     as_json: AsJson = False,
     show_all: ShowAll = False,
 ) -> None:
-    """Say where every flow stands: state, reasons, and the partitions that need somebody most.
+    """Show the state of every flow, the reasons for it, and the partitions that are stopped or lag most.
 
     For a flow that is failed over it also names who still writes to the old cluster. Exit code 1 if somebody does, or
     if the state of a flow cannot be known (FAILED); with --check also if one is STARTING, DEGRADED, PAUSED or STOPPED.
@@ -186,7 +186,7 @@ def offsets(
     as_json: AsJson = False,
     show_all: ShowAll = False,
 ) -> None:
-    """Say where each group would go on, on the target; works without the source, from the checkpoints.
+    """Show the position at which each group would go on on the target; works without the source, from checkpoints.
 
     Exit code 1 if the source does not tell the position of some group (which, and why, is printed too), no
     group matches the pattern that was given, or the flow has never run.
@@ -226,7 +226,7 @@ def gaps(
     topic: Annotated[str | None, typer.Option(help="Gaps of one topic, named as on the source.")] = None,
     partition: Annotated[int | None, typer.Option(help="Gaps of one partition.")] = None,
     confirm: Annotated[
-        bool, typer.Option("--acknowledge", help="Say that the gaps shown are known; a stopped copy then goes on.")
+        bool, typer.Option("--acknowledge", help="Acknowledge the gaps that are shown; a stopped copy then goes on.")
     ] = False,
     reason: Annotated[str | None, typer.Option(help="Why they are taken as they are.", metavar="TEXT")] = None,
     by: WhoSays = None,
@@ -304,7 +304,7 @@ def verify(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the copy with its source up to where the flow stands now: the bytes of batches, else record by record.
+    """Compare the copy with its source, as far as it is copied: batches by their bytes, those that differ by record.
 
     Exit code 1 unless the verdict is PASS.
     """

@@ -72,7 +72,7 @@ def readiness(
     as_json: AsJson = False,
     show_all: ShowAll = False,
 ) -> None:
-    """Say whether one could fail over now: every difference of the two sides, the worst first; touches nothing.
+    """Check whether a failover is possible now: lists what would block it or lose records; changes nothing.
 
     Exit code 0: ready. 1: something blocks a failover or loses records, or what matters could not be looked at.
     """
@@ -116,7 +116,7 @@ def failover(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move the applications of a flow from its source to its target: stopped, cut, groups moved, started, seen at work.
+    """Fail over: stop the applications on the source, end copying, move the groups, start them on the target.
 
     A run that was interrupted is resumed by the same command with its --run-directory. Exit code 1 unless the verdict
     is PASS: what nobody has looked at is UNKNOWN.
@@ -160,10 +160,11 @@ def failback(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move the applications of a flow that was failed over back; --flow names that flow, --run-directory its run.
+    """Fail back: move the applications back to the old cluster, once everything is copied back.
 
-    States what only the old cluster has, has the flow back copy everything, and moves the groups; then both flows
-    copy again. Exit code 1 unless the verdict is PASS.
+    --flow names the flow that was failed over, --run-directory its run. States what only the old cluster has, waits
+    until the flow back has copied everything, and moves the groups; then both flows copy again. Exit code 1 unless the
+    verdict is PASS.
     """
     with errors_explained(file), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
@@ -186,7 +187,7 @@ def stranded(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Name the records that a flow's source has and its target lacks, by partition and offset; save them if asked to.
+    """List the records that a flow's source has and its target lacks, by partition and offset; --export saves them.
 
     Exit code 0: there are none. 1: there are some, or some were removed or lie in a gap, or not every topic could be
     checked.
@@ -241,12 +242,12 @@ def rehearse(
     positions: Annotated[
         TakenFrom, typer.Option(help="As if the source were lost (checkpoints), or as in a planned move (source).")
     ] = TakenFrom.CHECKPOINTS,
-    records: Annotated[int, typer.Option(min=1, help="Most records read of a partition.")] = _LIMITS.records,
+    records: Annotated[int, typer.Option(min=1, help="Read at most so many records of a partition.")] = _LIMITS.records,
     size_bytes: Annotated[
-        int, typer.Option("--bytes", min=1, help="Most bytes read of a partition.")
+        int, typer.Option("--bytes", min=1, help="Read at most so many bytes of a partition.")
     ] = _LIMITS.size_bytes,
     seconds: Annotated[
-        float, typer.Option(min=1, max=MOST_SECONDS, help="Longest reading of a group.")
+        float, typer.Option(min=1, max=MOST_SECONDS, help="Read for at most so long with each group.")
     ] = _LIMITS.seconds,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the plan, the forecast and the rights needed; make nothing.")
@@ -256,7 +257,7 @@ def rehearse(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Try a failover out while mirroring goes on: shadows of the groups read on the target, to nowhere.
+    """Test a failover while mirroring goes on: shadow groups read on the target, and what they read is discarded.
 
     Says of each group what it would skip and read again, forecast and measured. No other group is touched, and the
     shadows are deleted. Exit code 1 unless the verdict is PASS. A dry run proves nothing; it ends with 1 if a group

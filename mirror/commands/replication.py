@@ -114,12 +114,12 @@ def plan(
     file: File,
     flow: FlowName = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say instead what each key of the file does here; asks no cluster.")
+        bool, typer.Option("--explain", help="Explain each key of the file instead; asks no cluster.")
     ] = False,
     as_json: AsJson = False,
     show_all: ShowAll = False,
 ) -> None:
-    """Say what the engine would create and change now, topics, settings, ACLs; touches nothing.
+    """Show what the engine would create and change now (topics, settings, ACLs); changes nothing.
 
     Exit code 1 if something stands in the way.
     """

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 # Whoever asks for `mirror status` shall not wait for PySpark, which the judges need: what needs it is imported where it
 # is used.
 
-app = typer.Typer(help="Situations to survive, run for real and judged: list, show, run.", no_args_is_help=True)
+app = typer.Typer(
+    help="Disasters and other faults, brought about on practice clusters and judged: list, show, run.",
+    no_args_is_help=True,
+)
 
 ScenariosOption = Annotated[
     Path | None,
