@@ -26,6 +26,7 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import AccessDenied
 from mirror.model.acl import Acl, Pattern, Resource
 from mirror.model.counts import are, counted
+from mirror.model.grouped import grouped
 from mirror.model.state_values import acl_record
 
 # Of so many refusals for one reason each ACL is named; thousands would not fit into the flow's report.
@@ -277,11 +278,8 @@ def _outcomes(
 
 def _located(failures: Iterable[AclOutcome], alias: str) -> list[str]:
     """Name each ACL that could not be created or removed, and why (ACL-08)."""
-    by_reason: dict[str, list[AclDecision]] = {}
-    for each in failures:
-        by_reason.setdefault(str(each.problem), []).append(each.decision)
     messages = []
-    for reason, decisions in by_reason.items():
+    for reason, decisions in grouped((str(each.problem), each.decision) for each in failures).items():
         named = decisions[:_NAMED_PER_REASON]
         messages += [f"cannot {each.action} on {alias}: {each.acl}: {reason}" for each in named]
         if len(decisions) > len(named):

@@ -10,11 +10,12 @@ from mirror.config.settings import FlowSettings
 from mirror.control.checkpoint_copies import CheckpointCopies
 from mirror.control.group_kinds import unmirrored_groups
 from mirror.control.group_translator import GroupTranslator
-from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
+from mirror.control.tick import Clock, TickReport, now_ms, run_tick
 from mirror.control.unknown_positions import unknown_positions
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition
+from mirror.kafka.log import LogWriter
 from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import ClusterError
 from mirror.model.checkpoint import Checkpoint
@@ -131,7 +132,7 @@ class CheckpointsTick:
         source: Cluster,
         translator: GroupTranslator,
         checkpoints: LogTail,
-        target: Appender,
+        target: LogWriter,
         clock: Clock = now_ms,
         *,
         before_translating: Callable[[], None] = lambda: None,

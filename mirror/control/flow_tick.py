@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
-from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
+from mirror.control.tick import Clock, TickReport, now_ms, run_tick
 from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import LogWriter
 from mirror.model.state_record import StateRecord, state_topic
 
 
@@ -43,7 +44,7 @@ class RecordingTick(FlowTick):
         target: Cluster,
         settings: FlowSettings,
         log: FlowLog,
-        writer: Appender,
+        writer: LogWriter,
         clock: Clock = now_ms,
     ) -> None:
         """Work between two clusters; ``log`` follows the flow's state topic, which ``writer`` writes to."""

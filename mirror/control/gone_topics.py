@@ -21,8 +21,9 @@ from typing import Any
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.flow_tick import RecordingTick
-from mirror.control.tick import Appender, Clock, TickReport, now_ms
+from mirror.control.tick import Clock, TickReport, now_ms
 from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import LogWriter
 from mirror.model import connect_offsets
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
@@ -46,7 +47,7 @@ class GoneTopicsTick(RecordingTick):
         target: Cluster,
         settings: FlowSettings,
         log: FlowLog,
-        writer: Appender,
+        writer: LogWriter,
         forget: Callable[[Collection[TopicPartition]], None],
         *,
         seconds: float = GONE_SECONDS,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mirror.config.settings import FlowSettings
-from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
+from mirror.control.tick import Clock, TickReport, now_ms, run_tick
+from mirror.kafka.log import LogWriter
 from mirror.model.heartbeat import Heartbeat
 
 
@@ -13,7 +14,7 @@ class HeartbeatsTick:
     Also for a flow that replicates nothing: its target's heartbeats are what other flows mirror on (HB-02, HB-03).
     """
 
-    def __init__(self, settings: FlowSettings, target: Appender, clock: Clock = now_ms) -> None:
+    def __init__(self, settings: FlowSettings, target: LogWriter, clock: Clock = now_ms) -> None:
         self._settings = settings
         self._target = target
         self._clock = clock

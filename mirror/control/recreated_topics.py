@@ -33,7 +33,7 @@ from mirror.config.settings import FlowSettings
 from mirror.control import closed_copies
 from mirror.control.flow_log import FlowLog
 from mirror.control.flow_tick import RecordingTick
-from mirror.control.tick import Appender, Clock, now_ms
+from mirror.control.tick import Clock, now_ms
 from mirror.control.topics import ClusterTopics, plan_topics
 from mirror.kafka import old_topics, topic_ids
 from mirror.kafka.answers import Found, ItemResult
@@ -41,7 +41,7 @@ from mirror.kafka.brokers import known_topic_ids
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, NewTopic, Topic
-from mirror.kafka.log import read_batches
+from mirror.kafka.log import LogWriter, read_batches
 from mirror.kafka.old_topics import OldTopic
 from mirror.kafka.problems import ClusterError, KafkaProblem
 from mirror.model.counts import counted
@@ -221,7 +221,7 @@ class RecreatedTopicsTick(RecordingTick):
         target: Cluster,
         settings: FlowSettings,
         log: FlowLog,
-        writer: Appender,
+        writer: LogWriter,
         has_stopped: Callable[[str], bool],
         clock: Clock = now_ms,
         others: Callable[[FlowSettings, TopicPartition, int, int], str | None] = written_by_others,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from mirror.kafka.connecting import in_words
-from mirror.kafka.log import NewRecord
 from mirror.kafka.problems import (
     ConnectionFailed,
     KafkaProblem,
@@ -73,14 +72,6 @@ class TickReport:
     def is_ok(self) -> bool:
         """Whether nothing went wrong."""
         return not self.problems
-
-
-class Appender(Protocol):
-    """Who appends records to a partition; :class:`mirror.kafka.log.LogWriter` is one."""
-
-    def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
-        """Append records (key, value, headers, timestamp in ms), acknowledged, and return the offset of the first."""
-        ...
 
 
 def connection_name(flow: Flow, alias: str) -> str:

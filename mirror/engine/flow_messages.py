@@ -13,6 +13,7 @@ from mirror.engine.flow_pauses import LEFT_OUT
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.model.counts import are, counted
 from mirror.model.flow import Flow
+from mirror.model.grouped import grouped
 from mirror.model.partition import TopicPartition
 from mirror.model.state_values import stopped_reason
 
@@ -146,9 +147,7 @@ def _taking_over(runtime: FlowRuntime) -> list[str]:
 
 def _alike(reasons: Mapping[TopicPartition, str]) -> dict[str, str]:
     """Return who waits for each reason, in order: the first, and how many more."""
-    found: dict[str, list[TopicPartition]] = {}
-    for source, reason in sorted(reasons.items()):
-        found.setdefault(reason, []).append(source)
+    found = grouped((reason, source) for source, reason in sorted(reasons.items()))
     return {reason: _named(sources) for reason, sources in found.items()}
 
 

@@ -23,12 +23,13 @@ from typing import NamedTuple, TypeAlias
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.foreign_records import find_foreign
-from mirror.control.tick import Appender, TickReport, now_ms, run_tick
+from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.mirrors import WriterLogs, state_topics
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import LogWriter
 from mirror.kafka.problems import BrokerRefused, KafkaProblem
 from mirror.model.gap import GapKind
 from mirror.model.partition import TopicPartition
@@ -59,7 +60,7 @@ class ForeignWriters:
         runtime: FlowRuntime,
         log: FlowLog,
         target: Cluster,
-        writer: Appender,
+        writer: LogWriter,
         lease: Lease,
     ) -> None:
         """Look at what the copy leaves in ``runtime``; ``log`` is the flow's state.

@@ -7,14 +7,15 @@ from functools import partial
 
 from mirror.control.flow_log import FlowLog
 from mirror.control.recreated_topics import RecreatedTopicsTick
-from mirror.control.tick import Appender, TickReport
+from mirror.control.tick import TickReport
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import LogWriter
 from mirror.kafka.topic_ids import differ
 
 
 def recreated_topics(
-    runtime: FlowRuntime, log: FlowLog, source: Cluster, target: Cluster, writer: Appender
+    runtime: FlowRuntime, log: FlowLog, source: Cluster, target: Cluster, writer: LogWriter
 ) -> Callable[[], TickReport]:
     """Return what deletes such copies of a flow, as its file says."""
     return RecreatedTopicsTick(source, target, runtime.settings, log, writer, partial(has_stopped, runtime)).tick

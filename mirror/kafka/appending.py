@@ -19,6 +19,7 @@ from mirror.kafka.channel import Channel, LazyChannel
 from mirror.kafka.connection import Connection, framed
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
 from mirror.kafka.versions import PRODUCE
+from mirror.model.grouped import grouped
 from mirror.model.partition import TopicPartition
 
 Pieces: TypeAlias = Sequence[bytes | bytearray | memoryview]
@@ -139,10 +140,7 @@ class Appender:
         asked = WriteTxnMarkersRequest.WritableTxnMarker
         markers = []
         for number in range(max(counts.values())):
-            topics: dict[str, list[int]] = {}
-            for partition, count in counts.items():
-                if count > number:
-                    topics.setdefault(partition.topic, []).append(partition.partition)
+            topics = grouped(partition for partition, count in counts.items() if count > number)
             markers.append(
                 asked(
                     producer_id=producer.producer_id,

@@ -36,8 +36,9 @@ from mirror.kafka.metadata import Metadata, metadata_request
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, LeaderAway, LeaderUnknown, RequestFailed
 from mirror.kafka.security import arguments_of
 from mirror.kafka.versions import INIT_PRODUCER_ID, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Versions
+from mirror.model.grouped import grouped
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
-from mirror.model.partition import TopicPartition, by_topic
+from mirror.model.partition import TopicPartition
 from mirror.waiting import last_seen
 
 EARLIEST, LATEST = -2, -1
@@ -434,7 +435,7 @@ class Channel:
                         for number in numbers
                     ],
                 )
-                for name, numbers in by_topic(epochs).items()
+                for name, numbers in grouped(epochs).items()
             ],
             min_version=OFFSET_FOR_LEADER_EPOCH.oldest,
         )
@@ -471,11 +472,9 @@ class Channel:
 
     def _of_each(self, reasons: Mapping[str, str]) -> str:
         """Return why each server that was tried lets nobody in: what several say, once."""
-        by_reason: dict[str, list[str]] = {}
-        for server in self._arguments["bootstrap_servers"]:
-            if server in reasons:
-                by_reason.setdefault(reasons[server], []).append(server)
-        return "; ".join(f"{', '.join(servers)}: {reason}" for reason, servers in by_reason.items())
+        servers = self._arguments["bootstrap_servers"]
+        by_reason = grouped((reasons[server], server) for server in servers if server in reasons)
+        return "; ".join(f"{', '.join(alike)}: {reason}" for reason, alike in by_reason.items())
 
     def _knock(self, server: str) -> None:
         """See that a server accepts connections; kafka-python would try a dead one until its time is up."""
@@ -582,7 +581,7 @@ def offsets_request(partitions: Iterable[TopicPartition], at: int, view: View = 
                 name=name,
                 partitions=[asked.ListOffsetsPartition(partition_index=number, timestamp=at) for number in numbers],
             )
-            for name, numbers in by_topic(partitions).items()
+            for name, numbers in grouped(partitions).items()
         ],
         timeout_ms=_REQUEST_MS,
         min_version=LIST_OFFSETS.oldest,

@@ -28,7 +28,8 @@ from mirror.kafka.cluster_model import GroupDescription, GroupListing, GroupPosi
 from mirror.kafka.problems import ClusterError
 from mirror.kafka.versions import FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH
 from mirror.model.counts import counted
-from mirror.model.partition import TopicPartition, by_topic
+from mirror.model.grouped import grouped
+from mirror.model.partition import TopicPartition
 
 _GROUP_COORDINATOR = 0
 
@@ -286,7 +287,7 @@ def _commit(group: str, positions: Mapping[TopicPartition, GroupPosition]) -> An
                     for index in indexes
                 ],
             )
-            for topic, indexes in by_topic(positions).items()
+            for topic, indexes in grouped(positions).items()
         ],
         max_version=OFFSET_COMMIT.newest,
     )
@@ -302,7 +303,7 @@ def _deletion(group: str, partitions: Sequence[TopicPartition]) -> Any:
                 name=topic,
                 partitions=[deleted.OffsetDeleteRequestPartition(partition_index=index) for index in indexes],
             )
-            for topic, indexes in by_topic(partitions).items()
+            for topic, indexes in grouped(partitions).items()
         ],
     )
 

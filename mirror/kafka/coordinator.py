@@ -41,6 +41,7 @@ from mirror.kafka.channel import Channel
 from mirror.kafka.connection import framed
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, RequestFailed
 from mirror.kafka.versions import ADD_PARTITIONS_TO_TXN, END_TXN, FIND_COORDINATOR, INIT_PRODUCER_ID
+from mirror.model.grouped import grouped
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, last_seen, wait_until
 
@@ -361,14 +362,11 @@ def add_partitions_request(
 
 def _adding(transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]) -> Any:
     asked = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        by_topic.setdefault(topic, []).append(number)
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=producer.producer_id,
         v3_and_below_producer_epoch=producer.epoch,
-        v3_and_below_topics=[asked(name=name, partitions=numbers) for name, numbers in by_topic.items()],
+        v3_and_below_topics=[asked(name=name, partitions=numbers) for name, numbers in grouped(partitions).items()],
         max_version=ADD_PARTITIONS_TO_TXN.newest,
     )
 

@@ -20,7 +20,8 @@ from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, View, topic_settings
 from mirror.kafka.metadata import metadata_request
 from mirror.kafka.problems import ConnectionFailed
-from mirror.model.partition import TopicPartition, by_topic
+from mirror.model.grouped import grouped
+from mirror.model.partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ def _producers(
     """Yield (partition, error code, its producers); a broker older than 2.8 does not have the request."""
     asked = DescribeProducersRequest.TopicRequest
     request = DescribeProducersRequest(
-        topics=[asked(name=name, partition_indexes=numbers) for name, numbers in by_topic(led).items()]
+        topics=[asked(name=name, partition_indexes=numbers) for name, numbers in grouped(led).items()]
     )
     try:
         topics = channel.call(request, node).topics

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from mirror.model.grouped import grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,6 @@ class Deployment:
     seed: int = 0
 
 
-def by_process(groups: Iterable[Group]) -> Mapping[str, tuple[Group, ...]]:
+def by_process(groups: Iterable[Group]) -> Mapping[str, Sequence[Group]]:
     """Return the groups by the name of the process that they run in."""
-    found: dict[str, tuple[Group, ...]] = {}
-    for group in groups:
-        found[group.runs_in] = (*found.get(group.runs_in, ()), group)
-    return found
+    return grouped((group.runs_in, group) for group in groups)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -15,11 +14,3 @@ class TopicPartition(NamedTuple):
     def __str__(self) -> str:
         """Return ``orders-3``, the form Kafka's own tools print."""
         return f"{self.topic}-{self.partition}"
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return partitions as the protocol lists them: their numbers, by topic."""
-    numbers: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        numbers.setdefault(topic, []).append(number)
-    return numbers

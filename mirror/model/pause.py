@@ -11,12 +11,13 @@ is paused as before when the cut is ended. Its end takes its record back: versio
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from mirror.model.counts import counted
+from mirror.model.grouped import grouped
 from mirror.model.partition import TopicPartition
 
 CUT = "cut"
@@ -229,9 +230,9 @@ class PauseReport:
         return {
             "engine": self.engine,
             "wishes": list(self.wishes),
-            "busy": _by_topic(self.busy),
+            "busy": grouped(sorted(self.busy)),
             "unsettled": [[*source, why] for source, why in sorted(self.unsettled.items())],
-            "unrefused": _by_topic(self.unrefused),
+            "unrefused": grouped(sorted(self.unrefused)),
             "weakness": self.weakness,
         }
 
@@ -264,13 +265,6 @@ def limit_words(late: Mapping[TopicPartition, str]) -> str | None:
         f"what was sent before to the copies of {counted(len(late), 'partition')} and has not arrived would still be "
         f"appended ({first}{others}): {late[first]}"
     )
-
-
-def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        found.setdefault(topic, []).append(number)
-    return found
 
 
 def _partitions(by_topic: Mapping[str, Iterable[int]]) -> frozenset[TopicPartition]:

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from mirror.model.counts import first_of
 from mirror.model.group_pattern import pattern_of
-from mirror.recovery.differences import Difference, Impact
+from mirror.model.grouped import grouped
+from mirror.recovery.differences import Difference
 
 _NAMED = 5
 # So many names stand in one mend: a command is there to be copied.
@@ -26,9 +27,7 @@ _FIGURE = re.compile(r"(?<!\S)(\d+(?:,\d{3})*(?:\.\d+)?)(?=[\s,:]|$)")
 
 def summed_up(differences: Sequence[Difference]) -> list[Difference]:
     """Return one difference for all that one rule says in the same words: the first places and mends, how many more."""
-    kinds: dict[tuple[str, Impact, str], list[Difference]] = {}
-    for each in differences:
-        kinds.setdefault((each.rule, each.impact, each.what), []).append(each)
+    kinds = grouped(((each.rule, each.impact, each.what), each) for each in differences)
     return [_summed_up(each) for each in kinds.values()]
 
 

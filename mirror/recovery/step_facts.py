@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from mirror.evidence.facts import Json
 from mirror.model.counts import first_of
+from mirror.model.grouped import grouped
 from mirror.model.partition import TopicPartition
 
 Subject = TypeVar("Subject", TopicPartition, str)
@@ -84,9 +85,7 @@ def named(names: Sequence[str]) -> str:
 
 def by_reason(reasons: Mapping[Subject, str]) -> list[str]:
     """Return, for people, each reason once, behind the partitions, or addresses, that it is of."""
-    subjects: dict[str, list[str]] = {}
-    for each, why in sorted(reasons.items()):
-        subjects.setdefault(why, []).append(str(each))
+    subjects = grouped((why, str(each)) for each, why in sorted(reasons.items()))
     return [f"{first_of(names, _NAMED)}: {why}" for why, names in subjects.items()]
 
 

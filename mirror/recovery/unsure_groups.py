@@ -8,6 +8,7 @@ from mirror.control.groups import GroupAction, GroupDecision
 from mirror.evidence.facts import Json
 from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.counts import first_of
+from mirror.model.grouped import grouped
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import NothingRead
 from mirror.recovery.flow_ends import Copied, FlowEnds
@@ -128,9 +129,7 @@ def read_on(plan: MovePlan, moved: Mapping[str, Json]) -> str | None:
     flow = plan.settings.flow
     if (untold := plan.source_problem or named([str(each) for each in plan.untranslated])) != "":
         return f"whether groups have read on {flow.source} since they were moved is not known: {untold}"
-    before: dict[tuple[Json, Json, Json], list[Json]] = {}
-    for row in rows_in(moved):
-        before.setdefault((row["group"], row["topic"], row["partition"]), []).append(row["upstream"])
+    before = grouped(((row["group"], row["topic"], row["partition"]), row["upstream"]) for row in rows_in(moved))
     found = []
     for each in plan.positions:
         was = before.get((each.group, each.topic, each.partition), [])

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mirror.evidence.statistics import Share, Spread, spread, wilson
+from mirror.model.grouped import grouped
 from mirror.model.verdict import Verdict, worst
 from mirror.scenario.declaration import Judged, Replicator
 from mirror.scenario.outcome import Figures, RunOutcome
@@ -63,12 +64,10 @@ class Line:
 
 def summarise(outcomes: Iterable[RunOutcome]) -> tuple[Line, ...]:
     """Return the lines, by scenario and replicator, in the order in which they first come."""
-    grouped: dict[tuple[str, Replicator], list[RunOutcome]] = {}
-    for outcome in outcomes:
-        grouped.setdefault((outcome.scenario, outcome.replicator), []).append(outcome)
-    order = {name: number for number, name in enumerate(dict.fromkeys(scenario for scenario, _ in grouped))}
-    keys = sorted(grouped, key=lambda key: (order[key[0]], key[1] is not Replicator.MIRROR))
-    return tuple(_line(scenario, replicator, grouped[scenario, replicator]) for scenario, replicator in keys)
+    alike = grouped(((outcome.scenario, outcome.replicator), outcome) for outcome in outcomes)
+    order = {name: number for number, name in enumerate(dict.fromkeys(scenario for scenario, _ in alike))}
+    keys = sorted(alike, key=lambda key: (order[key[0]], key[1] is not Replicator.MIRROR))
+    return tuple(_line(scenario, replicator, alike[scenario, replicator]) for scenario, replicator in keys)
 
 
 def _line(scenario: str, replicator: Replicator, runs: Sequence[RunOutcome]) -> Line:
