@@ -11,7 +11,9 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import read_records
 from mirror.lab import faults as lab_faults
+from mirror.lab.brokers import EmbeddedBroker
 from mirror.lab.errors import LabError
+from mirror.lab.link import Link
 from mirror.lab.processes import ManagedProcess
 from mirror.model.counts import counted
 from mirror.model.ledger import record_id
@@ -26,6 +28,7 @@ from mirror.waiting import wait_until
 _SECONDS = 60.0
 
 Facts = Mapping[str, object]
+_Act = Callable[[Fault, ScenarioStage], Facts | None]
 
 
 class FaultNotPossible(LabError):
@@ -48,36 +51,12 @@ def carry_out(action: PlannedAction, stage: ScenarioStage) -> Facts:
     return act(action.fault, stage) or {}
 
 
-def _kill_cluster(fault: Fault, stage: ScenarioStage) -> None:
-    stage.cluster(fault.on).kill()
-
-
-def _start_cluster(fault: Fault, stage: ScenarioStage) -> None:
-    stage.cluster(fault.on).start()
-
-
 def _broker_processes(fault: Fault, stage: ScenarioStage) -> list[ManagedProcess]:
     return [process for broker in stage.cluster(fault.on).brokers if (process := broker.process) is not None]
 
 
-def _freeze_cluster(fault: Fault, stage: ScenarioStage) -> None:
-    lab_faults.suspend(_broker_processes(fault, stage))
-
-
-def _thaw_cluster(fault: Fault, stage: ScenarioStage) -> None:
-    lab_faults.resume(_broker_processes(fault, stage))
-
-
-def _kill_broker(fault: Fault, stage: ScenarioStage) -> None:
-    stage.cluster(fault.on).brokers[(fault.broker or 1) - 1].kill()
-
-
-def _stop_broker(fault: Fault, stage: ScenarioStage) -> None:
-    stage.cluster(fault.on).brokers[(fault.broker or 1) - 1].stop()
-
-
-def _start_broker(fault: Fault, stage: ScenarioStage) -> None:
-    stage.cluster(fault.on).brokers[(fault.broker or 1) - 1].start()
+def _broker(fault: Fault, stage: ScenarioStage) -> EmbeddedBroker:
+    return stage.cluster(fault.on).brokers[(fault.broker or 1) - 1]
 
 
 def _replicator(stage: ScenarioStage) -> list[ManagedProcess]:
@@ -98,14 +77,6 @@ def _kill_replicator(_: Fault, stage: ScenarioStage) -> None:
 def _start_replicator(_: Fault, stage: ScenarioStage) -> None:
     if not stage.replicators:
         stage.start_replicator()
-
-
-def _freeze_replicator(_: Fault, stage: ScenarioStage) -> None:
-    lab_faults.suspend(_replicator(stage))
-
-
-def _thaw_replicator(_: Fault, stage: ScenarioStage) -> None:
-    lab_faults.resume(stage.replicators)
 
 
 def _restart_replicator(_: Fault, stage: ScenarioStage) -> Facts:
@@ -139,34 +110,14 @@ def _kill_jvm(_: Fault, stage: ScenarioStage) -> None:
     lab_faults.kill(jvms)
 
 
-def _slow_link(fault: Fault, stage: ScenarioStage) -> None:
-    for link in stage.cluster(fault.on).links:
-        link.set(delay_ms=fault.delay_ms, bandwidth=fault.bandwidth)
+def _to_links(act: Callable[[Link, Fault], object]) -> _Act:
+    """Return what does it to every link of the cluster."""
 
+    def done(fault: Fault, stage: ScenarioStage) -> None:
+        for link in stage.cluster(fault.on).links:
+            act(link, fault)
 
-def _fast_link(fault: Fault, stage: ScenarioStage) -> None:
-    for link in stage.cluster(fault.on).links:
-        link.set(delay_ms=0.0, bandwidth=None)
-
-
-def _cut(fault: Fault, stage: ScenarioStage) -> None:
-    for link in stage.cluster(fault.on).links:
-        link.cut()
-
-
-def _cut_answers(fault: Fault, stage: ScenarioStage) -> None:
-    for link in stage.cluster(fault.on).links:
-        link.cut_answers()
-
-
-def _reset(fault: Fault, stage: ScenarioStage) -> None:
-    for link in stage.cluster(fault.on).links:
-        link.cut(silently=False)
-
-
-def _heal_links(fault: Fault, stage: ScenarioStage) -> None:
-    for link in stage.cluster(fault.on).links:
-        link.heal()
+    return done
 
 
 def _topic(fault: Fault) -> str:
@@ -290,20 +241,20 @@ def _stop_producer(fault: Fault, stage: ScenarioStage) -> None:
     stage.stop_loads(f"{fault.on}-forgotten")
 
 
-_FAULTS: Mapping[FaultKind, Callable[[Fault, ScenarioStage], Facts | None]] = {
-    FaultKind.KILL_CLUSTER: _kill_cluster,
-    FaultKind.FREEZE_CLUSTER: _freeze_cluster,
-    FaultKind.KILL_BROKER: _kill_broker,
-    FaultKind.STOP_BROKER: _stop_broker,
+_FAULTS: Mapping[FaultKind, _Act] = {
+    FaultKind.KILL_CLUSTER: lambda fault, stage: stage.cluster(fault.on).kill(),
+    FaultKind.FREEZE_CLUSTER: lambda fault, stage: lab_faults.suspend(_broker_processes(fault, stage)),
+    FaultKind.KILL_BROKER: lambda fault, stage: _broker(fault, stage).kill(),
+    FaultKind.STOP_BROKER: lambda fault, stage: _broker(fault, stage).stop(),
     FaultKind.KILL_REPLICATOR: _kill_replicator,
-    FaultKind.FREEZE_REPLICATOR: _freeze_replicator,
+    FaultKind.FREEZE_REPLICATOR: lambda _, stage: lab_faults.suspend(_replicator(stage)),
     FaultKind.RESTART_REPLICATOR: _restart_replicator,
     FaultKind.KILL_SPARK_WORKER: _kill_worker,
     FaultKind.KILL_SPARK_JVM: _kill_jvm,
-    FaultKind.CUT_LINK: _cut,
-    FaultKind.CUT_ANSWERS: _cut_answers,
-    FaultKind.RESET_LINK: _reset,
-    FaultKind.SLOW_LINK: _slow_link,
+    FaultKind.CUT_LINK: _to_links(lambda link, _: link.cut()),
+    FaultKind.CUT_ANSWERS: _to_links(lambda link, _: link.cut_answers()),
+    FaultKind.RESET_LINK: _to_links(lambda link, _: link.cut(silently=False)),
+    FaultKind.SLOW_LINK: _to_links(lambda link, fault: link.set(delay_ms=fault.delay_ms, bandwidth=fault.bandwidth)),
     FaultKind.DELETE_RECORDS: _delete_records,
     FaultKind.RECREATE_TOPIC: _recreate_topic,
     FaultKind.ELECT_UNCLEANLY: _elect_uncleanly,
@@ -312,18 +263,18 @@ _FAULTS: Mapping[FaultKind, Callable[[Fault, ScenarioStage], Facts | None]] = {
     FaultKind.LOSE_COPIES: _lose_copies,
     FaultKind.START_PRODUCER: _start_producer,
 }
-_HEALINGS: Mapping[FaultKind, Callable[[Fault, ScenarioStage], Facts | None]] = {
-    FaultKind.KILL_CLUSTER: _start_cluster,
-    FaultKind.FREEZE_CLUSTER: _thaw_cluster,
-    FaultKind.KILL_BROKER: _start_broker,
-    FaultKind.STOP_BROKER: _start_broker,
+_HEALINGS: Mapping[FaultKind, _Act] = {
+    FaultKind.KILL_CLUSTER: lambda fault, stage: stage.cluster(fault.on).start(),
+    FaultKind.FREEZE_CLUSTER: lambda fault, stage: lab_faults.resume(_broker_processes(fault, stage)),
+    FaultKind.KILL_BROKER: lambda fault, stage: _broker(fault, stage).start(),
+    FaultKind.STOP_BROKER: lambda fault, stage: _broker(fault, stage).start(),
     FaultKind.KILL_REPLICATOR: _start_replicator,
     FaultKind.KILL_SPARK_JVM: _start_replicator,
-    FaultKind.FREEZE_REPLICATOR: _thaw_replicator,
-    FaultKind.CUT_LINK: _heal_links,
-    FaultKind.CUT_ANSWERS: _heal_links,
-    FaultKind.RESET_LINK: _heal_links,
-    FaultKind.SLOW_LINK: _fast_link,
+    FaultKind.FREEZE_REPLICATOR: lambda _, stage: lab_faults.resume(stage.replicators),
+    FaultKind.CUT_LINK: _to_links(lambda link, _: link.heal()),
+    FaultKind.CUT_ANSWERS: _to_links(lambda link, _: link.heal()),
+    FaultKind.RESET_LINK: _to_links(lambda link, _: link.heal()),
+    FaultKind.SLOW_LINK: _to_links(lambda link, _: link.set(delay_ms=0.0, bandwidth=None)),
     FaultKind.FILL_DISK: _make_room,
     FaultKind.JOIN_GROUP: _leave_group,
     FaultKind.START_PRODUCER: _stop_producer,
