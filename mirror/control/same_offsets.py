@@ -19,10 +19,9 @@ from mirror.same_offsets.chain import markers_transactional_id
 from mirror.same_offsets.fillers import PADDING_BYTES, TOMBSTONE_BYTES
 from mirror.same_offsets.filling import MANY, Bounds, Refused, may_begin, origin, with_caution
 
-# Less than half of what was seen on two busy cores, with one broker.
-_FILLERS_A_SECOND = 1_000_000
-#: The same for the markers of one partition.
-MARKERS_A_SECOND = 50
+#: Less than half of what was seen on two busy cores, with one broker.
+FILLERS_A_SECOND = 1_000_000
+_MARKERS_A_SECOND = 50
 #: So many of the newest offsets of a partition tell how many have no record, and how large records are.
 SAMPLE = 1_000
 
@@ -44,10 +43,11 @@ class Logs:
     share_without_record: float
     offset_bytes: float = 0.0
 
-    def fill_seconds(self, *, is_compacted: bool) -> float:
-        """Return how long it takes at most, as assumed, to fill the offsets of the copy that have no record."""
-        fillers, markers = _to_fill(self, is_compacted=is_compacted)
-        return fillers / _FILLERS_A_SECOND + markers / MARKERS_A_SECOND
+    def to_fill(self, *, is_compacted: bool) -> tuple[int, int]:
+        """Return how many offsets of the copy get a record that fills them, and how many a marker."""
+        holes = math.ceil(self.share_without_record * (self.source.end - self.source.start))
+        to_pad = self.source.start - self.copy.end
+        return (to_pad + holes, 0) if is_compacted else (to_pad, holes)
 
 
 class Begun(NamedTuple):
@@ -255,16 +255,10 @@ def _sampled(
     return max(0.0, 1.0 - records / (end - start)), size / (end - start)
 
 
-def _to_fill(logs: Logs, *, is_compacted: bool) -> tuple[int, int]:
-    """Return how many offsets get a record that fills them, and how many a marker."""
-    holes = math.ceil(logs.share_without_record * (logs.source.end - logs.source.start))
-    to_pad = logs.source.start - logs.copy.end
-    return (to_pad + holes, 0) if is_compacted else (to_pad, holes)
-
-
 def _cost(source: TopicPartition, copy: TopicPartition, logs: Logs, *, is_compacted: bool) -> dict[str, str]:
-    fillers, markers = _to_fill(logs, is_compacted=is_compacted)
+    fillers, markers = logs.to_fill(is_compacted=is_compacted)
     size = math.ceil(fillers * (TOMBSTONE_BYTES if is_compacted else PADDING_BYTES))
+    seconds = fillers / FILLERS_A_SECOND + markers / _MARKERS_A_SECOND
     return {
         "partition": str(source),
         "copy": str(copy),
@@ -272,7 +266,7 @@ def _cost(source: TopicPartition, copy: TopicPartition, logs: Logs, *, is_compac
         "to pad": f"{logs.source.start - logs.copy.end:,}",
         "bytes": f"{size:,}",
         "markers": f"about {markers:,}" if markers else "none",
-        "minutes": f"{logs.fill_seconds(is_compacted=is_compacted) / 60:.1f}",
+        "minutes": f"{seconds / 60:.1f}",
         "detail": "tombstones of a reserved key: the copy is compacted" if is_compacted and fillers else "",
     }
 

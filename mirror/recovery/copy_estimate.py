@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from mirror.control.same_offsets import MARKERS_A_SECOND, SAMPLE, Logs, read_logs
+from mirror.control.same_offsets import FILLERS_A_SECOND, SAMPLE, Logs, read_logs
 from mirror.kafka.channel import Channel, topic_settings
 from mirror.kafka.cluster_model import Topic
 from mirror.model.cliff import duration_words
@@ -15,6 +15,8 @@ _POLICY = "cleanup.policy"
 # Less than half of what was seen on two busy cores, with clusters on the same machine.
 _RECORDS_A_SECOND = 100_000
 _BYTES_A_SECOND = 50_000_000
+# Of a partition; what was seen with two replicas and a flow in each direction.
+_MARKERS_A_SECOND = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class CopyEstimate:
         return (
             f"about {self.records:,} records ({self.size_bytes / 1e6:,.1f} MB, by the newest {SAMPLE:,} offsets of "
             f"each partition), {time}: assumed are {_RECORDS_A_SECOND:,} records/s, {_BYTES_A_SECOND // 10**6} MB/s "
-            f"and, in each partition, {MARKERS_A_SECOND} markers/s for offsets without a record; a slow line, or a "
+            f"and, in each partition, {_MARKERS_A_SECOND} markers/s for offsets without a record; a slow line, or a "
             "quota, takes longer"
         )
 
@@ -66,7 +68,8 @@ def estimate_of(logs: Mapping[TopicPartition, Logs], compacted: Container[str]) 
         offsets = log.source.end - log.source.start
         records += offsets * (1.0 - log.share_without_record)
         size += offsets * log.offset_bytes
+        fillers, markers = log.to_fill(is_compacted=each.topic in compacted)
         # Each partition waits for its own markers.
-        filling = max(filling, log.fill_seconds(is_compacted=each.topic in compacted))
+        filling = max(filling, fillers / FILLERS_A_SECOND + markers / _MARKERS_A_SECOND)
     copying = max(records / _RECORDS_A_SECOND, size / _BYTES_A_SECOND)
     return CopyEstimate(round(records), round(size), copying + filling)
