@@ -65,28 +65,13 @@ class ReplicationPolicy(Protocol):
         """Tell a topic no filter can select (SEL-04)."""
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultReplicationPolicy:
-    """Copies are named ``<source alias><separator><topic>`` (CFG-005, CFG-006).
+class _OwnReplicationPolicy:
+    """What both of MirrorMaker's own policies have: the default names, and those of its own topics (POL-03)."""
 
-    Parameters
-    ----------
-    separator
-        between alias and topic; used literally (CFG-006)
-    internal_separator_enabled
-        False: checkpoints and offset-syncs names keep ``.`` whatever the separator (CFG-007)
-    generation
-        whose reading of "internal" holds (SEL-04)
-    """
-
-    separator: str = "."
-    internal_separator_enabled: bool = True
-    generation: Generation = Generation.NEWEST
-
-    @property
-    def can_detect_cycles(self) -> bool:
-        """A copy carries the alias of its source, so cycles show in the name."""
-        return True
+    __slots__ = ()
+    separator: str
+    internal_separator_enabled: bool
+    generation: Generation
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
         """Return ``<source alias><separator><topic>``."""
@@ -102,7 +87,7 @@ class DefaultReplicationPolicy:
         return None if source is None else topic[len(source) + len(self.separator) :]
 
     def original_topic(self, topic: str) -> str:
-        """Return the name after undoing every hop."""
+        """Return the name after undoing every hop that shows in the name."""
         return _original_topic(topic, self.upstream_topic)
 
     def heartbeats_topic(self) -> str:
@@ -151,7 +136,31 @@ class DefaultReplicationPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class IdentityReplicationPolicy:
+class DefaultReplicationPolicy(_OwnReplicationPolicy):
+    """Copies are named ``<source alias><separator><topic>`` (CFG-005, CFG-006).
+
+    Parameters
+    ----------
+    separator
+        between alias and topic; used literally (CFG-006)
+    internal_separator_enabled
+        False: checkpoints and offset-syncs names keep ``.`` whatever the separator (CFG-007)
+    generation
+        whose reading of "internal" holds (SEL-04)
+    """
+
+    separator: str = "."
+    internal_separator_enabled: bool = True
+    generation: Generation = Generation.NEWEST
+
+    @property
+    def can_detect_cycles(self) -> bool:
+        """A copy carries the alias of its source, so cycles show in the name."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityReplicationPolicy(_OwnReplicationPolicy):
     """Copies keep their name; only names ending in ``heartbeats`` follow the default rules (POL-01 to POL-03).
 
     Parameters
@@ -172,51 +181,17 @@ class IdentityReplicationPolicy:
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
         """Return ``topic``, or the default name for what looks like a heartbeats topic."""
-        return self._default.format_remote_topic(source_alias, topic) if _looks_like_heartbeats(topic) else topic
+        if _looks_like_heartbeats(topic):
+            return _OwnReplicationPolicy.format_remote_topic(self, source_alias, topic)
+        return topic
 
     def topic_source(self, topic: str) -> str | None:
         """Return the configured source alias, or the default answer for what looks like a heartbeats topic."""
-        return self._default.topic_source(topic) if _looks_like_heartbeats(topic) else self.source_alias
+        return _OwnReplicationPolicy.topic_source(self, topic) if _looks_like_heartbeats(topic) else self.source_alias
 
     def upstream_topic(self, topic: str) -> str | None:
         """Return ``topic``, or the default answer for what looks like a heartbeats topic."""
-        return self._default.upstream_topic(topic) if _looks_like_heartbeats(topic) else topic
-
-    def original_topic(self, topic: str) -> str:
-        """Return the name after undoing every hop that shows in the name."""
-        return _original_topic(topic, self.upstream_topic)
-
-    def heartbeats_topic(self) -> str:
-        """Return ``heartbeats``."""
-        return HEARTBEATS
-
-    def offset_syncs_topic(self, alias: str) -> str:
-        """Return the default policy's name, which follows the separator (POL-03)."""
-        return self._default.offset_syncs_topic(alias)
-
-    def checkpoints_topic(self, alias: str) -> str:
-        """Return the default policy's name, which follows the separator (POL-03)."""
-        return self._default.checkpoints_topic(alias)
-
-    def is_heartbeats_topic(self, topic: str) -> bool:
-        """Tell ``heartbeats`` and every copy of it."""
-        return self.original_topic(topic) == HEARTBEATS
-
-    def is_checkpoints_topic(self, topic: str) -> bool:
-        """Tell a checkpoints topic, as the default policy does."""
-        return self._default.is_checkpoints_topic(topic)
-
-    def is_mm2_internal_topic(self, topic: str) -> bool:
-        """Tell a topic MirrorMaker keeps for itself, as the default policy does."""
-        return self._default.is_mm2_internal_topic(topic)
-
-    def is_internal_topic(self, topic: str) -> bool:
-        """Tell a topic no filter can select, as the default policy does."""
-        return self._default.is_internal_topic(topic)
-
-    @property
-    def _default(self) -> DefaultReplicationPolicy:
-        return DefaultReplicationPolicy(self.separator, self.internal_separator_enabled, self.generation)
+        return _OwnReplicationPolicy.upstream_topic(self, topic) if _looks_like_heartbeats(topic) else topic
 
 
 class NameFilter(Protocol):
