@@ -32,36 +32,16 @@ class ConnectorClients:
     aliases: Flow
     name: str
 
-    def source_consumer(self, role: str) -> dict[str, str]:
-        """Return the properties of a consumer on the source."""
-        return self._with_client_id(self._consumer("source"), role)
+    def of(self, end: str, client: str, role: str) -> dict[str, str]:
+        """Return the properties of a consumer, producer or admin client (CFG-089) on the source or the target.
 
-    def target_consumer(self, role: str) -> dict[str, str]:
-        """Return the properties of a consumer on the target."""
-        return self._with_client_id(self._consumer("target"), role)
-
-    def source_producer(self, role: str) -> dict[str, str]:
-        """Return the properties of a producer on the source; not the data producer (CFG-087)."""
-        return self._with_client_id(self._merged("source", "producer"), role)
-
-    def target_producer(self, role: str) -> dict[str, str]:
-        """Return the properties of a producer on the target; not the data producer (CFG-087)."""
-        return self._with_client_id(self._merged("target", "producer"), role)
-
-    def source_admin(self, role: str) -> dict[str, str]:
-        """Return the properties of an admin client on the source (CFG-089)."""
-        return self._with_client_id(self._merged("source", "admin"), role)
-
-    def target_admin(self, role: str) -> dict[str, str]:
-        """Return the properties of an admin client on the target (CFG-089)."""
-        return self._with_client_id(self._merged("target", "admin"), role)
-
-    def _consumer(self, end: str) -> dict[str, str]:
-        return {
-            "auto.offset.reset": "earliest",
-            **self._merged(end, "consumer"),
-            "enable.auto.commit": "false",
-        }
+        The data producer is another one (CFG-087).
+        """
+        found = self._merged(end, client)
+        if client == "consumer":
+            found = {"auto.offset.reset": "earliest", **found, "enable.auto.commit": "false"}
+        given = f"{found['client.id']}|" if "client.id" in found else ""
+        return {**found, "client.id": f"{given}{self.aliases}|{self.name}|{role}"}
 
     def _merged(self, end: str, client: str) -> dict[str, str]:
         cluster = with_prefix_taken_off(self.values, f"{end}.cluster.")
@@ -70,10 +50,6 @@ class ConnectorClients:
             **with_prefix_taken_off(self.values, f"{client}."),
             **with_prefix_taken_off(self.values, f"{end}.{client}."),
         }
-
-    def _with_client_id(self, client: dict[str, str], role: str) -> dict[str, str]:
-        given = f"{client['client.id']}|" if "client.id" in client else ""
-        return {**client, "client.id": f"{given}{self.aliases}|{self.name}|{role}"}
 
 
 def data_producer(worker: Mapping[str, str], connector: Mapping[str, str], *, exactly_once: bool) -> dict[str, str]:

@@ -350,24 +350,17 @@ def _clients_and_transactions(
 
 def _clients(source: _Keys, checkpoint: _Keys, heartbeat: _Keys) -> ClientSettings:
     of_source, of_checkpoint, of_heartbeat = (_connector_clients(keys) for keys in (source, checkpoint, heartbeat))
-    if source.get(_SYNCS_LOCATION) == "source":
-        syncs_producer = of_source.source_producer("offset-syncs-source-producer")
-        syncs_consumer = of_checkpoint.source_consumer("offset-syncs-source-consumer")
-        syncs_admin = of_source.source_admin("offset-syncs-source-admin")
-    else:
-        syncs_producer = of_source.target_producer("offset-syncs-target-producer")
-        syncs_consumer = of_checkpoint.target_consumer("offset-syncs-target-consumer")
-        syncs_admin = of_source.target_admin("offset-syncs-target-admin")
+    syncs = source.get(_SYNCS_LOCATION)
     return ClientSettings(
-        source_consumer=of_source.source_consumer("replication-consumer"),
+        source_consumer=of_source.of("source", "consumer", "replication-consumer"),
         data_producer={},
-        source_admin=of_source.source_admin("replication-source-admin"),
-        target_admin=of_source.target_admin("replication-target-admin"),
-        offset_syncs_producer=syncs_producer,
-        offset_syncs_consumer=syncs_consumer,
-        offset_syncs_admin=syncs_admin,
-        checkpoints_consumer=of_checkpoint.target_consumer("checkpoints-target-consumer"),
-        heartbeats_admin=of_heartbeat.target_admin("heartbeats-target-admin"),
+        source_admin=of_source.of("source", "admin", "replication-source-admin"),
+        target_admin=of_source.of("target", "admin", "replication-target-admin"),
+        offset_syncs_producer=of_source.of(syncs, "producer", f"offset-syncs-{syncs}-producer"),
+        offset_syncs_consumer=of_checkpoint.of(syncs, "consumer", f"offset-syncs-{syncs}-consumer"),
+        offset_syncs_admin=of_source.of(syncs, "admin", f"offset-syncs-{syncs}-admin"),
+        checkpoints_consumer=of_checkpoint.of("target", "consumer", "checkpoints-target-consumer"),
+        heartbeats_admin=of_heartbeat.of("target", "admin", "heartbeats-target-admin"),
     )
 
 

@@ -15,7 +15,7 @@ ROLES = [(end, client) for end in ("source", "target") for client in ("consumer"
 
 def resolved(values: dict[str, str], end: str, client: str) -> dict[str, str]:
     clients = ConnectorClients(values, Flow("A", "B"), "MirrorSourceConnector")
-    return getattr(clients, f"{end}_{client}")("role")
+    return clients.of(end, client, "role")
 
 
 @pytest.mark.parametrize(("end", "client"), ROLES)
