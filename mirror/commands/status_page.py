@@ -59,16 +59,16 @@ class Seen:
         return self.status.as_json() | {"fenced_side": self.side and self.side.as_json()}
 
 
+@dataclass(frozen=True, slots=True)
 class Looking:
     """Looks at flows over connections that it keeps."""
 
-    def __init__(self, settings: MirrorSettings, flows: Sequence[FlowSettings]) -> None:
-        self._settings = settings
-        self._flows = flows
+    settings: MirrorSettings
+    flows: Sequence[FlowSettings]
 
     def once(self) -> tuple[Seen, ...]:
         """Look once."""
-        with observe(self._settings, {each.flow for each in self._flows}) as observers:
+        with observe(self.settings, {each.flow for each in self.flows}) as observers:
             return self._seen(look_at_all(observers))
 
     def again_and_again(self, seconds: float, show: Callable[[tuple[Seen, ...]], None], stop: threading.Event) -> None:
@@ -77,7 +77,7 @@ class Looking:
 
         def look() -> None:
             try:
-                with observe(self._settings, {each.flow for each in self._flows}) as observers:
+                with observe(self.settings, {each.flow for each in self.flows}) as observers:
                     while not stop.is_set():
                         found = self._seen(look_at_all(observers))
                         if not stop.is_set():
@@ -96,7 +96,7 @@ class Looking:
 
     def _seen(self, found: Sequence[FlowStatus]) -> tuple[Seen, ...]:
         flows = {each.flow: each for each in found}
-        sides = [look_at_fenced_side(self._settings, *each, flows) for each in zip(self._flows, found, strict=True)]
+        sides = [look_at_fenced_side(self.settings, *each, flows) for each in zip(self.flows, found, strict=True)]
         return tuple(Seen(with_fenced_side(one, side), side) for one, side in zip(found, sides, strict=True))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -69,14 +69,7 @@ class Explained:
 
     def as_json(self) -> dict[str, Any]:
         """Return the stable form: ``{"line", "key", "value", "scope", "effect", "why"}``."""
-        return {
-            "line": self.line,
-            "key": self.key,
-            "value": self.value,
-            "scope": self.scope,
-            "effect": self.effect.value,
-            "why": self.why,
-        }
+        return asdict(self)
 
 
 _COPIED_AS_IS = "batches are passed on as the source's producers made them"

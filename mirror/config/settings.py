@@ -436,6 +436,12 @@ class MirrorSettings:
         """Return the settings of ``flow``, ``None`` if the file has no such flow."""
         return next((settings for settings in self.flows if settings.flow == flow), None)
 
+    def known(self, flow: Flow) -> FlowSettings:
+        """Return the settings of a flow of the file."""
+        found = self.flow(flow)
+        assert found is not None
+        return found
+
     def back_of(self, flow: Flow) -> FlowSettings | None:
         """Return the settings of the flow in the other direction, ``None`` if the file enables none."""
         found = self.flow(Flow(flow.target, flow.source))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TypeAlias
 
 from mirror.config.settings import FlowSettings
@@ -120,144 +120,130 @@ def last_checkpoints(records: Sequence[Record], known: Checkpoints | None = None
     return {**(known or {}), **dict(reversed(found.items()))}
 
 
+@dataclass(eq=False, repr=False)
 class CheckpointsTick:
     """Reads the source's groups, translates their positions and writes the checkpoints that are news.
 
     ``decisions`` are those of the last round that got so far; ``latest`` is what the checkpoints topic says now.
+
+    Follow ``checkpoints``, the checkpoints topic, and append to it on ``target``.
+
+    Attributes
+    ----------
+    before_translating
+        called when the positions are read, so that none is ahead of what the translator knows to be copied.
+    copies, record
+        tells checkpoints of earlier copies, and puts into the flow's state what it tells them by.
+    written
+        is told of which groups and partitions checkpoints were written, and how many ms after the listing.
+    found
+        is told what `rereads` says of the groups, before that.
     """
 
-    def __init__(
-        self,
-        settings: FlowSettings,
-        source: Cluster,
-        translator: GroupTranslator,
-        checkpoints: LogTail,
-        target: LogWriter,
-        clock: Clock = now_ms,
-        *,
-        before_translating: Callable[[], None] = lambda: None,
-        copies: CheckpointCopies | None = None,
-        record: Callable[[Sequence[StateRecord]], None] = lambda _: None,
-        written: Callable[[Collection[tuple[str, TopicPartition]], float], None] = lambda *_: None,
-        found: Callable[[Mapping[str, int]], None] = lambda _: None,
-    ) -> None:
-        """Follow ``checkpoints``, the checkpoints topic, and append to it on ``target``.
-
-        Parameters
-        ----------
-        before_translating
-            called when the positions are read, so that none is ahead of what the translator knows to be copied.
-        copies, record
-            tells checkpoints of earlier copies, and puts into the flow's state what it tells them by.
-        written
-            is told of which groups and partitions checkpoints were written, and how many ms after the listing.
-        found
-            is told what `rereads` says of the groups, before that.
-        """
-        self._written = written
-        self._found = found
-        self._settings = settings
-        self._source = source
-        self._translator = translator
-        self._checkpoints = checkpoints
-        self._target = target
-        self._clock = clock
-        self._before_translating = before_translating
-        self._copies = copies
-        self._record = record
-        self._groups: tuple[str, ...] | None = None
-        self._unmirrored: tuple[str, ...] = ()
-        # What the checkpoints topic has lost, to be written again.
-        self._lost: Checkpoints = {}
-        self.latest: Checkpoints = {}
-        self.decisions: tuple[CheckpointDecision, ...] = ()
+    settings: FlowSettings
+    source: Cluster
+    translator: GroupTranslator
+    checkpoints: LogTail
+    target: LogWriter
+    clock: Clock = now_ms
+    _: KW_ONLY
+    before_translating: Callable[[], None] = lambda: None
+    copies: CheckpointCopies | None = None
+    record: Callable[[Sequence[StateRecord]], None] = lambda _: None
+    written: Callable[[Collection[tuple[str, TopicPartition]], float], None] = lambda *_: None
+    found: Callable[[Mapping[str, int]], None] = lambda _: None
+    _groups: tuple[str, ...] | None = field(default=None, init=False)
+    _unmirrored: tuple[str, ...] = field(default=(), init=False)
+    # What the checkpoints topic has lost, to be written again.
+    _lost: Checkpoints = field(default_factory=dict, init=False)
+    latest: Checkpoints = field(default_factory=dict, init=False)
+    decisions: tuple[CheckpointDecision, ...] = field(default=(), init=False)
 
     def writable(self) -> list[Checkpoint]:
         """Return the checkpoints by which groups may be moved on the target: those of what they read on the source."""
         put_at = {
-            (each.group, remote_partition(each.partition, self._settings)): each.written
-            for each in self._translator.placements()
+            (each.group, remote_partition(each.partition, self.settings)): each.written
+            for each in self.translator.placements()
         }
         return [
             checkpoint
             for key, checkpoint in self.latest.items()
-            if checkpoint.upstream > put_at.get(key, -1)
-            and (self._copies is None or self._copies.is_current(checkpoint))
+            if checkpoint.upstream > put_at.get(key, -1) and (self.copies is None or self.copies.is_current(checkpoint))
         ]
 
     def tick(self) -> TickReport:
         """Run one round; groups that cannot be read are problems, the others get their checkpoints."""
-        report = run_tick(f"checkpoints {self._settings.flow}", self._clock, self._round)
+        report = run_tick(f"checkpoints {self.settings.flow}", self.clock, self._round)
         return replace(report, notes=self._unmirrored)
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
         # Read each round, not only at the start: a Java MirrorMaker that ran meanwhile has written here too.
         self._follow()
         groups, problems = self._selected_groups()
-        positions = self._source.positions_of_groups(groups)
-        self._before_translating()
-        is_current = self._copies.is_current if self._copies else lambda _: True
-        self.decisions = plan_checkpoints(positions, self.latest, self._translator, self._settings, is_current)
+        positions = self.source.positions_of_groups(groups)
+        self.before_translating()
+        is_current = self.copies.is_current if self.copies else lambda _: True
+        self.decisions = plan_checkpoints(positions, self.latest, self.translator, self.settings, is_current)
         news = {
             (each.group, each.target): each.checkpoint
             for each in self.decisions
             if each.is_news and each.checkpoint is not None
         }
-        if self._copies is not None:
+        if self.copies is not None:
             for key, old in self.latest.items():
                 # Also of groups that the source has no more: by their checkpoints applications go on elsewhere.
-                if key not in news and not is_current(old) and (lowered := self._copies.lowered(old)) is not None:
+                if key not in news and not is_current(old) and (lowered := self.copies.lowered(old)) is not None:
                     news[key] = lowered
         news |= {key: replace(each, offset=None) for key, each in self._lost.items() if key not in news}
-        self._found(rereads(self.decisions, self.latest))
+        self.found(rereads(self.decisions, self.latest))
         self._write(news, at_ms)
         self._lost = {}
-        self._written(news, self._clock() - at_ms)
-        return len(news), (*problems, *unknown_positions(positions, self._settings.flow.source))
+        self.written(news, self.clock() - at_ms)
+        return len(news), (*problems, *unknown_positions(positions, self.settings.flow.source))
 
     def _follow(self) -> None:
         """Take in what the checkpoints topic says; of what it has lost, the checkpoints of present copies count on."""
-        known, records = self.latest, self._checkpoints.poll()
-        if self._checkpoints.loss is None:
+        known, records = self.latest, self.checkpoints.poll()
+        if self.checkpoints.loss is None:
             self.latest = last_checkpoints(records, known)
             return
         self.latest = last_checkpoints(records)
-        self._checkpoints.loss = None
+        self.checkpoints.loss = None
         self._lost = {
             key: each
             for key, each in {**known, **self._lost}.items()
-            if self.latest.get(key) != each and (self._copies is None or self._copies.is_current(each))
+            if self.latest.get(key) != each and (self.copies is None or self.copies.is_current(each))
         }
 
     def _write(self, news: Checkpoints, at_ms: int) -> None:
         if not news:
             return
         since = 0
-        if self._copies is not None:
+        if self.copies is not None:
             since = max((each.offset for each in self.latest.values() if each.offset is not None), default=-1) + 1
-            self._put_on_record(self._copies, news, since)
+            self._put_on_record(self.copies, news, since)
         records = [(each.key_bytes(), each.value_bytes(), (), at_ms) for each in news.values()]
-        first = self._target.append(self._settings.checkpoints_topic, 0, records)
-        if self._copies is not None and first < since:
+        first = self.target.append(self.settings.checkpoints_topic, 0, records)
+        if self.copies is not None and first < since:
             # The topic was deleted, or truncated, since it was read.
-            self._put_on_record(self._copies, news, first)
+            self._put_on_record(self.copies, news, first)
         written = {key: replace(each, offset=first + number) for number, (key, each) in enumerate(news.items())}
         self.latest = {**self.latest, **written}
 
     def _put_on_record(self, copies: CheckpointCopies, news: Checkpoints, since: int) -> None:
         if found := copies.unrecorded((target for _, target in news), since):
-            self._record([checkpointed_record(each) for each in found])
-            self._before_translating()
+            self.record([checkpointed_record(each) for each in found])
+            self.before_translating()
 
     def _selected_groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the consumer groups on the source that pass the group filter (CKP-01, GOS-09), and what is wrong.
 
         While a broker does not say which groups it has, those that were listed before go on.
         """
-        if self._groups is not None and not self._settings.refresh_groups:
+        if self._groups is not None and not self.settings.refresh_groups:
             return self._groups, ()
         try:
-            listed = self._source.groups()
+            listed = self.source.groups()
         except ClusterError as problem:
             if self._groups is None:
                 raise
@@ -265,9 +251,9 @@ class CheckpointsTick:
         self._groups = tuple(
             listing.group
             for listing in listed
-            if listing.is_consumer_group and self._settings.group_filter.matches(listing.group)
+            if listing.is_consumer_group and self.settings.group_filter.matches(listing.group)
         )
-        self._unmirrored = unmirrored_groups(listed, self._settings)
+        self._unmirrored = unmirrored_groups(listed, self.settings)
         return self._groups, ()
 
 

@@ -29,21 +29,23 @@ class Third:
     to_target: FlowLog
 
 
+@dataclass(frozen=True, slots=True)
 class MeshTranslator:
-    """Translates as two clusters would do it, and never past what a reader lacks of others."""
+    """Translates as two clusters would do it, and never past what a reader lacks of others.
 
-    def __init__(self, between: Translator, thirds: Callable[[str], Sequence[Third]]) -> None:
-        """Begin from what ``between`` says of the two; ``thirds`` are the other clusters that share a topic."""
-        self._between = between
-        self._thirds = thirds
+    Begin from what ``between`` says of the two; ``thirds`` are the other clusters that share a topic.
+    """
+
+    between: Translator
+    thirds: Callable[[str], Sequence[Third]]
 
     def translate(self, source: TopicPartition, position: int) -> Translation:
         """Return where a reader at ``position`` of the source partition goes on, on the target."""
-        translation = self._between.translate(source, position)
+        translation = self.between.translate(source, position)
         if not isinstance(translation, Exact | Bounded):
             return translation
         lowest = translation.downstream
-        for third in self._thirds(source.topic):
+        for third in self.thirds(source.topic):
             unread = _first_unread(third, source, position)
             if unread is not None:
                 lowest = min(lowest, unread)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import Clock, TickReport, now_ms, run_tick
 from mirror.kafka.cluster import Cluster
@@ -11,29 +13,31 @@ from mirror.model.state_record import stamped, state_topic
 from mirror.model.state_values import source_record
 
 
+@dataclass(frozen=True, slots=True)
 class SourceBrokersTick:
-    """Keeps the record of the source's brokers as the source tells them."""
+    """Keeps the record of the source's brokers as the source tells them.
 
-    def __init__(self, flow: Flow, log: FlowLog, source: Cluster, writer: LogWriter, clock: Clock = now_ms) -> None:
-        """Append with ``writer``; ``log`` is read as it was last polled."""
-        self._flow = flow
-        self._log = log
-        self._source = source
-        self._writer = writer
-        self._clock = clock
+    Append with ``writer``; ``log`` is read as it was last polled.
+    """
+
+    flow: Flow
+    log: FlowLog
+    source: Cluster
+    writer: LogWriter
+    clock: Clock = now_ms
 
     def tick(self) -> TickReport:
         """Run one round."""
-        return run_tick(f"source brokers {self._flow}", self._clock, self._round)
+        return run_tick(f"source brokers {self.flow}", self.clock, self._round)
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
-        state = self._log.state
-        if state.source_id != self._source.cluster_id:
+        state = self.log.state
+        if state.source_id != self.source.cluster_id:
             # Whose records these are is put on record first, by who begins to copy.
             return 0, ()
-        brokers = self._source.broker_addresses()
+        brokers = self.source.broker_addresses()
         if not brokers or brokers == state.source_brokers:
             return 0, ()
         record = source_record(state.source_id, brokers, state.former_sources)
-        self._writer.append(state_topic(self._flow.source), 0, stamped([record], None, at_ms))
+        self.writer.append(state_topic(self.flow.source), 0, stamped([record], None, at_ms))
         return 1, ()

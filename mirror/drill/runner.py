@@ -240,39 +240,30 @@ def resume_run(
         return _Running(run, loaded, resumption.values, observer, confirm, keep=keep).go(planned)
 
 
+@dataclass(frozen=True, slots=True)
 class _Running:
     """One run in progress."""
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        loaded: LoadedRunbook,
-        values: Mapping[str, ParameterValue],
-        observer: Observer,
-        confirm: Confirm | None,
-        *,
-        keep: bool,
-    ) -> None:
-        self._run = run
-        self._loaded = loaded
-        self._values = values
-        self._observer = observer
-        self._confirm = confirm
-        self._keep = keep
+    run: RunDirectory
+    loaded: LoadedRunbook
+    values: Mapping[str, ParameterValue]
+    observer: Observer
+    confirm: Confirm | None
+    keep: bool
 
     def go(self, planned: Collection[PlannedStep]) -> RunResult:
         """Take the planned steps one after another until one does not pass."""
         is_to_go_on = False
         try:
             result = self._take(planned)
-            is_to_go_on = self._keep and result.status is not RunStatus.COMPLETED
+            is_to_go_on = self.keep and result.status is not RunStatus.COMPLETED
             return result
         finally:
             if not is_to_go_on:
-                holder.release(self._run.path)
+                holder.release(self.run.path)
 
     def _take(self, planned: Collection[PlannedStep]) -> RunResult:
-        self._observer.run_began(self._run, planned)
+        self.observer.run_began(self.run, planned)
         results: list[StepResult] = []
         status = RunStatus.COMPLETED
         for item in planned:
@@ -282,7 +273,7 @@ class _Running:
                 status = RunStatus.INTERRUPTED
                 break
             results.append(result)
-            self._observer.step_ended(result)
+            self.observer.step_ended(result)
             if result.outcome.verdict is not Verdict.PASS:
                 crash = result.executed.crash if result.executed else None
                 status = RunStatus.INTERRUPTED if crash and crash.kind == INTERRUPTED else RunStatus.STOPPED
@@ -290,14 +281,14 @@ class _Running:
         return self._finish(status, results)
 
     def _finish(self, status: RunStatus, results: Collection[StepResult]) -> RunResult:
-        judgement = record_end(self._run, status)
-        return RunResult(self._run, status, judgement.verdict, judgement.reasons, tuple(results))
+        judgement = record_end(self.run, status)
+        return RunResult(self.run, status, judgement.verdict, judgement.reasons, tuple(results))
 
     def _skip(self, item: PlannedStep) -> StepResult:
         step = item.step
-        outcome = self._run.read_outcome(step.name)
+        outcome = self.run.read_outcome(step.name)
         assert outcome is not None, "only a step that passed is skipped"
-        self._run.journal.append(Event.STEP_SKIPPED, step=step.name, facts={"reason": item.reason})
+        self.run.journal.append(Event.STEP_SKIPPED, step=step.name, facts={"reason": item.reason})
         return StepResult(step, Decision.SKIP, outcome, None)
 
     def _step(self, step: Step) -> StepResult:
@@ -306,13 +297,13 @@ class _Running:
             if seen.verdict is not Verdict.PASS:
                 return self._not_run(step, f"gate not met: {gate.title}: {seen.observed}")
         if step.point_of_no_return:
-            self._observer.point_of_no_return(step)
-            if self._confirm is not None and not self._confirm(step):
+            self.observer.point_of_no_return(step)
+            if self.confirm is not None and not self.confirm(step):
                 return self._not_run(step, "the point of no return was not confirmed")
-            self._run.journal.append(Event.POINT_OF_NO_RETURN, step=step.name, facts={"undo": step.undo})
-        source = self._loaded.notebooks / step.notebook
-        parameters = _parameters_of(step, self._values)
-        self._run.journal.append(
+            self.run.journal.append(Event.POINT_OF_NO_RETURN, step=step.name, facts={"undo": step.undo})
+        source = self.loaded.notebooks / step.notebook
+        parameters = _parameters_of(step, self.values)
+        self.run.journal.append(
             Event.STEP_STARTED,
             step=step.name,
             facts={
@@ -322,19 +313,19 @@ class _Running:
                 "budget_seconds": step.budget_seconds,
             },
         )
-        self._observer.step_began(step)
+        self.observer.step_began(step)
         executed = run_notebook(
             source,
-            self._run,
+            self.run,
             step.name,
             parameters,
             budget_seconds=step.budget_seconds,
             progress=self._cell_began,
         )
         outcome = executed.outcome
-        made = [executed.executed, executed.page, self._run.mirror_properties, *self._run.path.glob("*.parquet")]
-        seal_files(self._run, filter(None, made), step=step.name)
-        self._run.journal.append(
+        made = [executed.executed, executed.page, self.run.mirror_properties, *self.run.path.glob("*.parquet")]
+        seal_files(self.run, filter(None, made), step=step.name)
+        self.run.journal.append(
             Event.STEP_FINISHED,
             step=step.name,
             facts={
@@ -347,23 +338,23 @@ class _Running:
         return StepResult(step, Decision.RUN, outcome, executed)
 
     def _cell_began(self, progress: CellProgress) -> None:
-        holder.use(self._run.path)
-        self._observer.cell_began(progress)
+        holder.use(self.run.path)
+        self.observer.cell_began(progress)
 
     def _gate(self, step: Step, gate: Gate) -> GateResult:
         try:
-            seen = gate.check(self._run)
+            seen = gate.check(self.run)
         except Exception as failure:  # noqa: BLE001 - a gate that cannot be measured is shut, whatever broke in it
             seen = GateResult(Verdict.UNKNOWN, f"could not be measured: {type(failure).__name__}: {failure}")
         facts = {"gate": gate.title, "verdict": seen.verdict.value, "observed": seen.observed}
-        self._run.journal.append(Event.GATE_CHECKED, step=step.name, facts=facts)
+        self.run.journal.append(Event.GATE_CHECKED, step=step.name, facts=facts)
         return seen
 
     def _not_run(self, step: Step, reason: str) -> StepResult:
-        self._run.set_aside(self._run.outcome_path(step.name))
+        self.run.set_aside(self.run.outcome_path(step.name))
         outcome = Outcome(step.name, Verdict.UNKNOWN, reasons=(reason,))
-        self._run.write_outcome(outcome)
-        self._run.journal.append(
+        self.run.write_outcome(outcome)
+        self.run.journal.append(
             Event.STEP_FINISHED,
             step=step.name,
             facts={"verdict": outcome.verdict.value, "reasons": [reason], "seconds": None, "crash": None},

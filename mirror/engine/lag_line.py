@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import TickReport, now_ms, run_tick
@@ -17,36 +18,37 @@ from mirror.model.partition import TopicPartition
 LAG_SECONDS = 60.0
 
 
+@dataclass(eq=False, repr=False)
 class LagLine:
     """Says how many records are still to be copied, where most of them are, and how many were since the line before.
 
     Records are counted by offsets of the source, as ``mirror status`` does: transaction markers count too.
+
+    Compare what ``log`` has on record with the ends on ``source``; ``clock`` gives seconds.
     """
 
-    def __init__(
-        self, runtime: FlowRuntime, log: FlowLog, source: Cluster, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Compare what ``log`` has on record with the ends on ``source``; ``clock`` gives seconds."""
-        self._runtime = runtime
-        self._log = log
-        self._source = source
-        self._clock = clock
-        # When it was looked last, how far the copies had come by then, and what there was to copy.
-        self._before: tuple[float, dict[TopicPartition, int], Mapping[TopicPartition, int]] | None = None
-        # Since when records wait, and no copy has come further, whenever it was looked.
-        self._still_since = -math.inf
+    runtime: FlowRuntime
+    log: FlowLog
+    source: Cluster
+    clock: Callable[[], float] = time.monotonic
+    # When it was looked last, how far the copies had come by then, and what there was to copy.
+    _before: tuple[float, dict[TopicPartition, int], Mapping[TopicPartition, int]] | None = field(
+        default=None, init=False
+    )
+    # Since when records wait, and no copy has come further, whenever it was looked.
+    _still_since: float = field(default=-math.inf, init=False)
 
     def tick(self) -> TickReport:
         """Write the line, once the first epoch of this engine has reported; none while a failover has cut the flow."""
-        return run_tick(f"lag {self._runtime.settings.flow}", now_ms, self._round)
+        return run_tick(f"lag {self.runtime.settings.flow}", now_ms, self._round)
 
     def _round(self, _: int) -> tuple[int, Sequence[str]]:
-        log = logger_of(flow := self._runtime.settings.flow)
-        with self._runtime.lock:
-            is_starting, partitions = self._runtime.is_starting, self._runtime.partitions
-            stopped = sorted(self._runtime.stopped.keys() & {source for source, *_ in partitions})
-            idle = {source for source, *_ in partitions if self._runtime.is_idle(source)}
-            is_cut = self._runtime.pauses.is_cut
+        log = logger_of(flow := self.runtime.settings.flow)
+        with self.runtime.lock:
+            is_starting, partitions = self.runtime.is_starting, self.runtime.partitions
+            stopped = sorted(self.runtime.stopped.keys() & {source for source, *_ in partitions})
+            idle = {source for source, *_ in partitions if self.runtime.is_idle(source)}
+            is_cut = self.runtime.pauses.is_cut
         if is_starting:
             return 0, ()
         if is_cut:
@@ -56,9 +58,9 @@ class LagLine:
         if not partitions:
             log.info("lag: 0 records; no topic on %s is selected", flow.source)
             return 1, ()
-        known = self._log.poll().positions
+        known = self.log.poll().positions
         reached = {source: known[source].upstream for source, *_ in partitions if source in known}
-        at, ends = self._clock(), self._source.offsets(list(reached), "latest")
+        at, ends = self.clock(), self.source.offsets(list(reached), "latest")
         lags = {source: max(0, end - reached[source]) for source, end in ends.items()}
         worst = max(lags, key=lambda source: (lags[source], source), default=None)
         where = f", most in {worst} ({lags[worst]:,})" if worst is not None and lags[worst] else ""
@@ -77,7 +79,7 @@ class LagLine:
             could = reached.keys() - idle - set(stopped)
             waiting = {} if more else self._waiting(lagged, could, reached)
             # What is copied in a transaction is not told of before that is committed.
-            transactions = self._runtime.settings.transactions
+            transactions = self.runtime.settings.transactions
             if waiting and (transactions is None or at - self._still_since > transactions.seconds):
                 standstill = (self._standstill(waiting, at - self._still_since),)
         if not waiting:
@@ -99,7 +101,7 @@ class LagLine:
     ) -> dict[TopicPartition, int]:
         """Return how many records of what had some to copy a look ago can be read now, and are not copied."""
         candidates = [each for each in copied if lagged.get(each)]
-        ends = self._source.offsets(candidates, "stable" if self._runtime.settings.reads_committed else "latest")
+        ends = self.source.offsets(candidates, "stable" if self.runtime.settings.reads_committed else "latest")
         return {each: end - reached[each] for each, end in ends.items() if end > reached[each]}
 
     @staticmethod

@@ -202,9 +202,7 @@ class Engine:
             runtime.file_notes = tuple(notes)
 
     def _settings_of(self, flow: Flow) -> FlowSettings:
-        settings = self._settings.flow(flow)
-        assert settings is not None
-        return settings
+        return self._settings.known(flow)
 
     def run(self, stop: threading.Event) -> None:
         """Run until ``stop`` is set; then finish the epoch, record what was acknowledged, and return.

@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskWork
@@ -22,21 +23,18 @@ _TICK_SECONDS = 0.1
 _BACKOFF_SECONDS = 0.5
 
 
+@dataclass(eq=False, repr=False)
 class Takeovers:
-    """Decides, for the partitions that wait for it, where to go on."""
+    """Decides, for the partitions that wait for it, where to go on.
 
-    def __init__(
-        self,
-        epochs: Epochs,
-        runtimes: Mapping[Flow, FlowRuntime],
-        flow_work: Callable[[Flow], FlowWork],
-    ) -> None:
-        """Take what waits in ``runtimes``; the log says of each partition what came of it."""
-        self._epochs = epochs
-        self._runtimes = runtimes
-        self._flow_work = flow_work
-        # The right to write of each flow that is worked on.
-        self._leases: tuple[Lease, ...] = ()
+    Take what waits in ``runtimes``; the log says of each partition what came of it.
+    """
+
+    epochs: Epochs
+    runtimes: Mapping[Flow, FlowRuntime]
+    flow_work: Callable[[Flow], FlowWork]
+    # The right to write of each flow that is worked on.
+    _leases: tuple[Lease, ...] = field(default=(), init=False)
 
     def _write_seconds(self) -> float:
         """Return for how long may be written of the flows that are worked on."""
@@ -50,15 +48,15 @@ class Takeovers:
                 stop.wait(_TICK_SECONDS)
                 continue
             try:
-                results = self._epochs.take_over(work, self._write_seconds).partitions
+                results = self.epochs.take_over(work, self._write_seconds).partitions
             except EpochFailed as failure:
                 # Nothing was written, so nothing is lost.
                 for flow in work.flows:
-                    self._runtimes[flow.flow].takeover_trouble = f"the last takeover failed: {failure}"
+                    self.runtimes[flow.flow].takeover_trouble = f"the last takeover failed: {failure}"
                 stop.wait(_BACKOFF_SECONDS)
                 continue
             for flow in work.flows:
-                self._runtimes[flow.flow].takeover_trouble = None
+                self.runtimes[flow.flow].takeover_trouble = None
             sent = {(one.flow, one.source): one for one in work.partitions}
             for result in results:
                 self._take(sent[result.flow, result.source], result)
@@ -68,12 +66,12 @@ class Takeovers:
     def _plan(self) -> TaskWork | None:
         with ExitStack() as held:
             # A flow that is begun anew meanwhile has other partitions that wait, and another right to write.
-            for runtime in self._runtimes.values():
+            for runtime in self.runtimes.values():
                 held.enter_context(runtime.lock)
             return self._planned()
 
     def _planned(self) -> TaskWork | None:
-        leases = {flow: runtime.lease for flow, runtime in self._runtimes.items()}
+        leases = {flow: runtime.lease for flow, runtime in self.runtimes.items()}
         waiting = [
             PartitionWork(
                 flow,
@@ -87,7 +85,7 @@ class Takeovers:
                 runtime.gap_policy(source),
                 left_out=runtime.left_out.get(source.topic, ()),
             )
-            for flow, runtime in self._runtimes.items()
+            for flow, runtime in self.runtimes.items()
             if runtime.is_known
             for source, target, topic_id, target_id in runtime.partitions
             if source in runtime.takeovers and source not in runtime.stopped and target not in runtime.late.unfenced
@@ -95,12 +93,12 @@ class Takeovers:
         if not waiting:
             return None
         partitions = tuple(waiting[:_MOST_PARTITIONS])
-        flows = tuple(self._flow_work(flow) for flow in sorted({one.flow for one in partitions}))
+        flows = tuple(self.flow_work(flow) for flow in sorted({one.flow for one in partitions}))
         self._leases = tuple(leases[flow.flow] for flow in flows)
         return TaskWork(flows, partitions, _SECONDS, 0.0)
 
     def _take(self, work: PartitionWork, result: PartitionResult) -> None:
-        runtime = self._runtimes[result.flow]
+        runtime = self.runtimes[result.flow]
         with runtime.lock:
             # Begun anew in between, the flow may have been copied on by another engine.
             if not runtime.is_known or runtime.takeovers.get(result.source) is not work.mm2:

@@ -380,10 +380,8 @@ class EmbeddedCluster:
         brokers = tuple(EmbeddedBroker(directory, layout, node, owner_pid, runtime) for node in layout.nodes)
         return cls(directory, layout, brokers)
 
-    @property
-    def provider(self) -> str:
-        """Return what this kind of cluster is called."""
-        return "embedded"
+    provider = "embedded"
+    """What this kind of cluster is called."""
 
     @property
     def alias(self) -> str:

@@ -180,10 +180,8 @@ class ContainerCluster:
 
     broker: ContainerBroker
 
-    @property
-    def provider(self) -> str:
-        """Return what this kind of cluster is called."""
-        return "containers"
+    provider = "containers"
+    """What this kind of cluster is called."""
 
     @property
     def alias(self) -> str:

@@ -66,10 +66,8 @@ class ExistingCluster:
     alias: str
     bootstrap_servers: str
 
-    @property
-    def provider(self) -> str:
-        """Return what this kind of cluster is called."""
-        return "existing"
+    provider = "existing"
+    """What this kind of cluster is called."""
 
     @property
     def brokers(self) -> tuple[ExistingBroker, ...]:

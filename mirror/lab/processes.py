@@ -209,16 +209,8 @@ def find(directory: Path, name: str) -> ManagedProcess | None:
     state = _read_state(directory, name)
     if state is None:
         return None
-    return ManagedProcess(
-        directory=directory,
-        name=name,
-        pid=state["pid"],
-        started=state["started"],
-        keeper_pid=state["keeper_pid"],
-        keeper_started=state["keeper_started"],
-        owner_pid=state["owner_pid"],
-        argv=tuple(state["argv"]),
-    )
+    of_child, of_keeper = (state["pid"], state["started"]), (state["keeper_pid"], state["keeper_started"])
+    return ManagedProcess(directory, name, *of_child, *of_keeper, state["owner_pid"], tuple(state["argv"]))
 
 
 def all(directory: Path) -> tuple[ManagedProcess, ...]:  # noqa: A001 - read as processes.all(directory)

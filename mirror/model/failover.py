@@ -79,13 +79,9 @@ class FailoverEntry:
 
     def content(self) -> dict[str, Any]:
         """Return the value of its record."""
-        content = {name: value for name, value in asdict(self).items() if name != "run"}
-        if not self.fences:
-            del content["fences"]
-        if not self.is_beyond_return:
-            del content["is_beyond_return"]
-        if not self.started:
-            del content["started"]
+        optional = ("fences", "is_beyond_return", "started")
+        content = {name: value for name, value in asdict(self).items() if value or name not in optional}
+        del content["run"]
         return content
 
     @classmethod

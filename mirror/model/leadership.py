@@ -9,7 +9,7 @@ own clock during which it could read the topic: clocks of different machines are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 
@@ -65,37 +65,15 @@ class Claim:
 
     def content(self) -> dict[str, Any]:
         """Return the value of its record."""
-        seconds = {"timeout_seconds": self.timeout_seconds, "former_seconds": self.former_seconds}
-        return {
-            "engine": self.engine,
-            "term": self.term,
-            "renewals": self.renewals,
-            "confirmed": self.is_confirmed,
-            "released": self.is_released,
-            "settled": self.is_settled,
-            "host": self.host,
-            "pid": self.pid,
-            "place": self.place,
-            "settings": dict(self.settings),
-        } | {name: value for name, value in seconds.items() if value}
+        content = {each.name.removeprefix("is_"): getattr(self, each.name) for each in fields(self)}
+        content["settings"] = dict(self.settings)
+        return {key: value for key, value in content.items() if value or not key.endswith("_seconds")}
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Claim:
         """Return the claim that a record's value holds."""
-        return cls(
-            content["engine"],
-            content.get("term", 0),
-            content.get("renewals", 0),
-            content.get("confirmed", True),
-            content.get("released", False),
-            content.get("settled", False),
-            content.get("host", ""),
-            content.get("pid", 0),
-            content.get("place", ""),
-            content.get("settings", {}),
-            content.get("timeout_seconds", 0.0),
-            content.get("former_seconds", 0.0),
-        )
+        keys = {each.name: each.name.removeprefix("is_") for each in fields(cls)[1:]}
+        return cls(content["engine"], **{name: content[key] for name, key in keys.items() if key in content})
 
     @property
     def where(self) -> str:

@@ -90,10 +90,8 @@ class Watching:
     def _watch_by_settings(self, flow: Flow, over: threading.Event, keep: Callable[[_Look], None]) -> None:
         """Look again and again, until the engine goes by other settings."""
         settings = self._engine.settings
-        of_flow = settings.flow(flow)
-        assert of_flow is not None
         observer = FlowObserver(
-            of_flow,
+            settings.known(flow),
             settings.clusters[flow.source],
             settings.clusters[flow.target],
             underway=self._engine.tallies[flow],
@@ -106,7 +104,7 @@ class Watching:
                 try:
                     found = observer.look()
                     others = {each: look.status for each, look in list(self._looks.items())}
-                    side = look_at_fenced_side(settings, of_flow, found, others)
+                    side = look_at_fenced_side(settings, settings.known(flow), found, others)
                     look = _Look(with_fenced_side(found, side), side, now_ms())
                     self._looks[flow] = look
                     keep(look)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass
 
-from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.config.settings import MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.model.flow import Flow
 from mirror.model.pause import Pauses
@@ -50,7 +50,7 @@ class EnginePausing:
         """
         found = pause(
             self.settings,
-            self._settings_of(flow),
+            self.settings.known(flow),
             timeout_seconds=self.timeout_seconds,
             by=_BY,
             awaits_open_ends=self.awaits_open_ends,
@@ -75,7 +75,7 @@ class EnginePausing:
         if not pauses.is_cut:
             return f"{flow} is not cut{left}"
         found = resume(
-            self.settings, self._settings_of(flow), timeout_seconds=self.timeout_seconds, by=_BY, is_cut=True
+            self.settings, self.settings.known(flow), timeout_seconds=self.timeout_seconds, by=_BY, is_cut=True
         )
         if found.problem is not None:
             raise WaitTimeout(f"nobody confirms that {flow} is copied again: {found.problem}")
@@ -100,8 +100,3 @@ class EnginePausing:
             except NeverRun:
                 return Pauses(), set()
         return state.pauses, {source.topic for source in state.positions}
-
-    def _settings_of(self, flow: Flow) -> FlowSettings:
-        found = self.settings.flow(flow)
-        assert found is not None
-        return found

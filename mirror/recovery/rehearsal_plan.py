@@ -6,7 +6,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from mirror.config.errors import ConfigError
@@ -176,25 +176,17 @@ def _has_opposite(source: Cluster, settings: FlowSettings) -> bool:
     return settings.policy.can_detect_cycles and topic in source.topics([topic])
 
 
+@dataclass(frozen=True, slots=True)
 class _Planner:
     """Plans partition by partition; ``notes`` says what was left out."""
 
-    def __init__(
-        self,
-        settings: FlowSettings,
-        taken_from: TakenFrom,
-        maps: CopyMaps,
-        state: FlowState,
-        source: Cluster,
-        target: Cluster,
-    ) -> None:
-        self._settings = settings
-        self._taken_from = taken_from
-        self._maps = maps
-        self._state = state
-        self._source = source
-        self._target = target
-        self.notes: list[str] = []
+    settings: FlowSettings
+    taken_from: TakenFrom
+    maps: CopyMaps
+    state: FlowState
+    source: Cluster
+    target: Cluster
+    notes: list[str] = field(default_factory=list)
 
     def plan(
         self,
@@ -209,21 +201,21 @@ class _Planner:
                 for positions in (before, after)
                 for group, of in positions.items()
                 for source in of
-                if self._settings.topic_filter.matches(source.topic)
-                and (self._settings.replicates(source.topic) or returns(source, self._settings))
+                if self.settings.topic_filter.matches(source.topic)
+                and (self.settings.replicates(source.topic) or returns(source, self.settings))
             }
         )
         sources = {source for _, source in wanted}
-        targets = {remote_partition(source, self._settings) for source in sources}
-        there = self._target.topics({each.topic for each in targets})
+        targets = {remote_partition(source, self.settings) for source in sources}
+        there = self.target.topics({each.topic for each in targets})
         present = targets.intersection(each for topic in there.values() for each in topic.topic_partitions)
-        starts, ends = self._target.offsets(present, "earliest"), self._target.offsets(present, "latest")
-        source_starts, source_ends = self._source.offsets(sources, "earliest"), self._source.offsets(sources, "latest")
+        starts, ends = self.target.offsets(present, "earliest"), self.target.offsets(present, "latest")
+        source_starts, source_ends = self.source.offsets(sources, "earliest"), self.source.offsets(sources, "latest")
         # Of one that the source does not show nobody knows.
         without_records = {each for each, end in source_ends.items() if source_starts.get(each) == end}
         planned, empty, unmoved = [], 0, 0
         for group, source in wanted:
-            target = remote_partition(source, self._settings)
+            target = remote_partition(source, self.settings)
             one = ShadowPartition(group, source, target, None, None)
             position = translated.get((group, target))
             if source in without_records and target not in ends:
@@ -243,7 +235,7 @@ class _Planner:
         if empty:
             self.notes.append(f"{empty} positions on partitions without a record are left out: there is nothing to try")
         if unmoved:
-            flow = self._settings.flow
+            flow = self.settings.flow
             self.notes.append(
                 f"{unmoved} positions are left out: their groups have read nothing on {flow.source} since they were "
                 f"put there from {flow.target}, where their own positions count"
@@ -269,14 +261,14 @@ class _Planner:
         behind = translated.translation.behind_records if isinstance(translated.translation, Bounded) else 0
         stands = (
             Processed(translated.upstream, translated.upstream)
-            if self._taken_from is TakenFrom.SOURCE
+            if self.taken_from is TakenFrom.SOURCE
             else processed(at[0], translated.upstream, at[1])
         )
         one = replace(one, position=max(position, start), early_records=behind, processed=stands, note=note)
         return replace(one, forecast=self._forecast(one))
 
     def _forecast(self, one: ShadowPartition) -> Forecast | None:
-        copies, stands = self._maps.of(one.source), one.processed
+        copies, stands = self.maps.of(one.source), one.processed
         if copies is None or stands is None or one.upstream is None or one.position is None:
             return None
         first = copies.first_at(one.position)
@@ -285,7 +277,7 @@ class _Planner:
         again = early + copies.copies_between(begins, stands.high)
         # What is not copied yet will be, before the group gets to what is new to it.
         again += max(0, stands.high - max(begins, copies.source_end))
-        gaps = (gap for gap in self._state.gaps_of(one.source) if gap.kind not in COPIED_ONCE_MORE)
+        gaps = (gap for gap in self.state.gaps_of(one.source) if gap.kind not in COPIED_ONCE_MORE)
         gone = sum(max(0, min(gap.end, begins) - max(gap.start, stands.low)) for gap in gaps)
         return Forecast(gone + copies.copies_between(stands.low, begins), again)
 

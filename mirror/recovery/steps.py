@@ -359,24 +359,18 @@ def _progress(journal: Journal) -> Progress:
     return Progress.of(journal.read().entries)
 
 
+@dataclass(eq=False, repr=False)
 class _Runner:
     """Carries steps out and writes down what came of them."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        on_result: Callable[[StepResult], None],
-        monotonic: Callable[[], float],
-        begun: set[str],
-    ) -> None:
-        self.results: list[StepResult] = []
-        self._journal = journal
-        self._on_result = on_result
-        self._monotonic = monotonic
-        self._begun = begun
+    journal: Journal
+    on_result: Callable[[StepResult], None]
+    monotonic: Callable[[], float]
+    begun: set[str]
+    results: list[StepResult] = field(default_factory=list, init=False)
 
     def skipped(self, before: StepResult) -> None:
-        self._journal.append(Event.STEP_SKIPPED, step=before.name)
+        self.journal.append(Event.STEP_SKIPPED, step=before.name)
         self._take(replace(before, was_proven=True))
 
     def passed(self, name: str, what: str) -> None:
@@ -387,23 +381,21 @@ class _Runner:
 
     def failed(self, name: str, why: str) -> None:
         self._take(StepResult(name, Result(Verdict.FAIL, why), 0.0))
-        self._journal.append(Event.NOTE, step=name, facts={"refused": why})
+        self.journal.append(Event.NOTE, step=name, facts={"refused": why})
 
     def carried_out(self, step: Step, known: Known) -> StepResult:
-        self._journal.append(Event.STEP_STARTED, step=step.name)
-        self._begun.add(step.name)
-        began = self._monotonic()
+        self.journal.append(Event.STEP_STARTED, step=step.name)
+        self.begun.add(step.name)
+        began = self.monotonic()
         try:
             result = step.act(known)
         except _OPERATIONAL as problem:
             result = Result(Verdict.FAIL, str(problem))
-        found = StepResult(step.name, result, self._monotonic() - began)
+        found = StepResult(step.name, result, self.monotonic() - began)
         # Before the end of the step: a process killed in between does it again, and never skips it without them.
         for event, facts in step.moments(result.facts) if result.verdict is not Verdict.FAIL else ():
-            self._journal.append(event, step=step.name, facts=facts)
-        self._journal.append(
-            Event.STEP_FINISHED, step=step.name, facts={**found.as_json(), "facts": dict(result.facts)}
-        )
+            self.journal.append(event, step=step.name, facts=facts)
+        self.journal.append(Event.STEP_FINISHED, step=step.name, facts={**found.as_json(), "facts": dict(result.facts)})
         self._take(found)
         return found
 
@@ -415,11 +407,11 @@ class _Runner:
         left: list[str] = []
         open_still: list[str] = []
         for step in reversed(steps):
-            if step.name not in self._begun:
+            if step.name not in self.begun:
                 continue
             facts: Mapping[str, Json] = {}
             if step.undo is not None:
-                began = self._monotonic()
+                began = self.monotonic()
                 try:
                     if open_still and step.is_undone_last:
                         rest = ", ".join(open_still)
@@ -429,20 +421,20 @@ class _Runner:
                     is_others = isinstance(problem, TakenByOthers)
                     result = Result(Verdict.FAIL, str(problem), {TAKEN_BY_OTHERS: True} if is_others else {})
                     left.append(step.name)
-                    self._journal.append(Event.NOTE, step=step.name, facts={NOT_TAKEN_BACK: str(problem)})
+                    self.journal.append(Event.NOTE, step=step.name, facts={NOT_TAKEN_BACK: str(problem)})
                     if not is_others:
                         open_still.append(step.name)
-                found = StepResult(step.name, result, self._monotonic() - began)
+                found = StepResult(step.name, result, self.monotonic() - began)
                 facts = found.as_json()
                 self._take(replace(found, name=f"{_TAKEN_BACK}: {step.name}"))
             if step.name not in left:
-                self._journal.append(Event.STEP_UNDONE, step=step.name, facts=facts)
-                self._begun.discard(step.name)
+                self.journal.append(Event.STEP_UNDONE, step=step.name, facts=facts)
+                self.begun.discard(step.name)
         return not left
 
     def _take(self, result: StepResult) -> None:
         self.results.append(result)
-        self._on_result(result)
+        self.on_result(result)
 
 
 class NotTakenBack(Exception):

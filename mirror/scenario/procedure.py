@@ -146,14 +146,8 @@ def _names(stage: ScenarioStage) -> list[str]:
 
 def _request(stage: ScenarioStage, flow: Flow, applications: LabApplications, directory: Path) -> Request:
     names = pattern_of(_names(stage))
-    settings, chosen = stage.settings, _settings_of(stage, flow)
+    settings, chosen = stage.settings, stage.settings.known(flow)
     return Request(settings, chosen, names or None, directory, lambda _: applications, lambda: nullcontext(nobody))
-
-
-def _settings_of(stage: ScenarioStage, flow: Flow) -> FlowSettings:
-    found = stage.settings.flow(flow)
-    assert found is not None
-    return found
 
 
 def _verified(stage: ScenarioStage, judges: Path, flow: FlowSettings, remember: Path | None) -> Equivalence:
@@ -174,7 +168,7 @@ def _require(steps: Iterable[StepResult]) -> None:
 
 
 def _java_move(stage: ScenarioStage, flow: Flow, applications: LabApplications, directory: Path) -> Move:
-    ends = ClusterEnds(stage.settings, _settings_of(stage, flow), StoppedReplicator(stage), _uncompared)
+    ends = ClusterEnds(stage.settings, stage.settings.known(flow), StoppedReplicator(stage), _uncompared)
     entry = FailoverEntry("", Mode.UNPLANNED, Phase.UNDER_WAY, str(directory), now_ms())
     return Move(ends, ends, applications, entry, directory, is_planned=False)
 

@@ -160,11 +160,9 @@ class ScenarioStage(stage.Stage):
         if file.exists():
             return
         there = Flow(self.scenario.active, self.scenario.standby)
-        settings = self.settings.flow(there)
-        assert settings is not None
         read = bookmarks.load(self.bookmarks_of(group.name, self.scenario.active))
         copied = JournalFacts.of(self.folder.path / FAILOVER, there).cut_positions
-        bookmarks.save(file, bookmarks.carried_over(read, settings.copy_of, copied))
+        bookmarks.save(file, bookmarks.carried_over(read, self.settings.known(there).copy_of, copied))
 
     def require_alive(self) -> None:
         """Refuse to wait for what cannot come.
