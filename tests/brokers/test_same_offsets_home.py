@@ -105,6 +105,8 @@ def test_a_failback_saves_what_is_stranded_makes_the_topic_anew_and_leads_home(
         assert (code, "--make-anew" in err, f"{orders}: 2 offsets, from 10 to 11" in err) == (2, True, True), err
         code, out, err = command("failback", *how, "--make-anew", "--dry-run")
         assert code == 0, err
+        (estimate,) = [each for each in json.loads(out)["notes"] if "records/s" in each]
+        assert "about 22 records (0.0 MB, by the newest 1,000 offsets of each partition), less than a minute" in estimate
         assert east.topics([orders.topic])[orders.topic].topic_id == before
 
         # The flow home goes on with the other partition: that was taken for what somebody writes to the old topic.
