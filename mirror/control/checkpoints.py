@@ -138,6 +138,8 @@ class CheckpointsTick:
         is told of which groups and partitions checkpoints were written, and how many ms after the listing.
     found
         is told what `rereads` says of the groups, before that.
+    notes
+        returns what people should know of the positions, where there are any.
     """
 
     settings: FlowSettings
@@ -152,6 +154,7 @@ class CheckpointsTick:
     record: Callable[[Sequence[StateRecord]], None] = lambda _: None
     written: Callable[[Collection[tuple[str, TopicPartition]], float], None] = lambda *_: None
     found: Callable[[Mapping[str, int]], None] = lambda _: None
+    notes: Callable[[], Sequence[str]] = tuple
     _groups: tuple[str, ...] | None = field(default=None, init=False)
     _unmirrored: tuple[str, ...] = field(default=(), init=False)
     # What the checkpoints topic has lost, to be written again.
@@ -174,7 +177,7 @@ class CheckpointsTick:
     def tick(self) -> TickReport:
         """Run one round; groups that cannot be read are problems, the others get their checkpoints."""
         report = run_tick(f"checkpoints {self.settings.flow}", self.clock, self._round)
-        return replace(report, notes=self._unmirrored)
+        return replace(report, notes=(*self._unmirrored, *(self.notes() if self.decisions else ())))
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
         # Read each round, not only at the start: a Java MirrorMaker that ran meanwhile has written here too.

@@ -20,6 +20,7 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.checkpoint_copies import CheckpointCopies
 from mirror.control.checkpoints import last_checkpoints, remote_partition
 from mirror.control.flow_log import FlowLog, FlowTranslator
+from mirror.control.flows_into import FlowsInto
 from mirror.control.group_translator import GroupTranslator, sources_of
 from mirror.control.left_out_groups import is_of_tools, left_out_groups
 from mirror.control.mesh import MeshTranslator, Thirds
@@ -27,7 +28,7 @@ from mirror.control.tick import now_ms
 from mirror.control.unknown_positions import GroupPositions, unknown_positions
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_model import GroupListing, GroupPosition
+from mirror.kafka.cluster_model import GroupListing, GroupPosition, Topic
 from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import ClusterError, RequestFailed
 from mirror.model.checkpoint import Checkpoint
@@ -187,18 +188,14 @@ def view_groups(
     own = None if log is not None else FlowLog(target_client, state_topic(flow.source), alias=flow.target)
     log = log or own
     assert log is not None
-    hidden: dict[str, str] = {}
-
-    def into_source(alias: str) -> FlowLog | None:
-        return _flow_into_source(settings, clusters, alias, hidden)
-
-    between = FlowTranslator(log, lambda: into_source(flow.target), settings.policy, flow.target)
+    into_source = _flows_into_source(flow.source, clusters)
+    between = FlowTranslator(log, lambda: into_source.find(flow.target), settings.policy, flow.target)
     thirds = Thirds(settings, flows, clusters[flow.source].client, target_client)
     translator = GroupTranslator(
         between,
         MeshTranslator(between, thirds.of_topic),
         others=sources_of(flow.source, flows, flow.target),
-        find=into_source,
+        find=into_source.find,
     )
     try:
         read, listed, others, every, problem = (
@@ -209,7 +206,7 @@ def view_groups(
         groups = [each.group for each in listed if each.is_consumer_group]
         last = checkpoints_on_record(settings, target_client) if problem is None else {}
         if problem is None and (unlisted := {group for group, _ in last} - every):
-            wanted = [each for each in sorted(unlisted) if _is_moved(each, settings, pattern)]
+            wanted = [each for each in sorted(unlisted) if is_moved(each, settings, pattern)]
             read = _with(read, _unlisted_positions(wanted, clusters[flow.source]))
         if problem is None:
             # After the positions were read: none is then ahead of what is known to be copied.
@@ -249,7 +246,7 @@ def view_groups(
         left_out_groups(others, settings, lambda topic: _is_copied(topic, settings, back)),
         {(each.group, each.partition): each for each in log.placements()},
         log.copies,
-        hidden,
+        into_source.hidden,
     )
 
 
@@ -278,7 +275,8 @@ def _from_source(
         return Found(), [], Found(), set(), str(problem)
 
 
-def _is_moved(group: str, settings: FlowSettings, pattern: str) -> bool:
+def is_moved(group: str, settings: FlowSettings, pattern: str) -> bool:
+    """Tell whether a group whose whole id matches ``pattern`` is moved along a flow; nobody's tools are."""
     matches = settings.group_filter.matches(group) and re.fullmatch(pattern, group) is not None
     return matches and not is_of_tools(group)
 
@@ -340,17 +338,12 @@ def _returns(topic: str, settings: FlowSettings, back: FlowSettings) -> bool:
     return policy.topic_source(topic) == settings.flow.target and back.replicates(policy.original_topic(topic))
 
 
-def _flow_into_source(
-    settings: FlowSettings, clusters: Mapping[str, ClusterSettings], alias: str, hidden: dict[str, str]
-) -> FlowLog | None:
-    """Return the state of the flow from a cluster to the source, if it ever ran; one that is not shown is named."""
-    flow, topic = settings.flow, state_topic(alias)
-    with Cluster.connect(clusters[flow.source]) as source:
-        found = source.topics([topic])
-        hidden |= found.problems
-        if topic not in found:
-            return None
-    return FlowLog(clusters[flow.source].client, topic, alias=flow.source)
+def _flows_into_source(alias: str, clusters: Mapping[str, ClusterSettings]) -> FlowsInto:
+    def topics(names: Sequence[str]) -> Found[str, Topic]:
+        with Cluster.connect(clusters[alias]) as source:
+            return source.topics(names)
+
+    return FlowsInto(alias, clusters[alias].client, topics)
 
 
 def _translated(

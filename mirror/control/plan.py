@@ -11,6 +11,7 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.acls import plan_acls, read_acls
 from mirror.control.exchanged_clusters import exchanged
 from mirror.control.flow_log import FlowLog
+from mirror.control.flows_into import hidden_notes
 from mirror.control.group_kinds import unmirrored_groups
 from mirror.control.quotas import QuotaAction, plan_quotas
 from mirror.control.routes import plan_routes
@@ -249,11 +250,12 @@ def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, .
 
 
 def _groups(source: Cluster, settings: FlowSettings) -> tuple[str, ...]:
-    """Say which groups the flow selects and does not mirror, for their kind."""
+    """Say which groups the flow selects and does not mirror, for their kind, and what is not known of the others."""
     if not settings.emit_checkpoints:
         return ()
     try:
-        return unmirrored_groups(source.groups(), settings)
+        hidden = hidden_notes(source.topics([state_topic(settings.flow.target)]).problems, source.alias)
+        return (*unmirrored_groups(source.groups(), settings), *hidden)
     except ClusterError as problem:
         return (f"whether all groups can be mirrored is not known: {problem}",)
 

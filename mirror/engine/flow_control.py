@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
-from functools import partial
 from typing import ParamSpec
 
 from mirror.clock import steady_seconds
@@ -22,6 +21,7 @@ from mirror.control.checkpoints import CheckpointsTick
 from mirror.control.closed_copies import open_again
 from mirror.control.dead_chunks import DeadChunksTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
+from mirror.control.flows_into import FlowsInto
 from mirror.control.gone_topics import GoneTopicsTick
 from mirror.control.group_translator import GroupTranslator, sources_of
 from mirror.control.groups import GroupOffsetsTick, Recorder, follow_log, recorder
@@ -308,14 +308,14 @@ class FlowControl:
         flow = settings.flow
         if not settings.emit_checkpoints:
             return []
-        find_flow_into = partial(self._flow_into, source)
+        into_source = FlowsInto(flow.source, settings.source_consumer, source.topics)
         tail = LogTail(settings.clients.checkpoints_consumer, settings.checkpoints_topic, alias=flow.target)
-        between = FlowTranslator(log, lambda: find_flow_into(flow.target), settings.policy, flow.target)
+        between = FlowTranslator(log, lambda: into_source.find(flow.target), settings.policy, flow.target)
         translator = GroupTranslator(
             between,
             MeshTranslator(between, thirds.of_topic),
             others=sources_of(flow.source, flows, flow.target),
-            find=find_flow_into,
+            find=into_source.find,
         )
         checkpoints = CheckpointsTick(
             settings,
@@ -328,6 +328,7 @@ class FlowControl:
             record=record,
             written=self._tally.take_checkpoints,
             found=self._tally.take_rereads,
+            notes=into_source.notes,
         )
         ticks: list[Timed] = [(settings.emit_checkpoints_interval_seconds, checkpoints.tick)]
         if settings.sync_group_offsets:
@@ -351,13 +352,6 @@ class FlowControl:
     def _gone_topics(self, source: Cluster, log: FlowLog, writer: LogWriter) -> Callable[[], TickReport]:
         forget = self._in_term(self._runtime.forget)
         return GoneTopicsTick(source, self._target, self._settings, log, writer, forget).tick
-
-    def _flow_into(self, source: Cluster, alias: str) -> FlowLog | None:
-        """Return the state of the flow from a cluster to this flow's source, where it lies, if it ever ran."""
-        topic = state_topic(alias)
-        if topic not in source.topics([topic]):
-            return None
-        return FlowLog(self._settings.source_consumer, topic, alias=self._settings.flow.source)
 
     def _keep_known(self, log: FlowLog, writer: LogWriter) -> TickReport:
         """Read back where the flow stands: at the start, and after an epoch that was lost."""

@@ -13,7 +13,8 @@ from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.checkpoints import remote_partition
 from mirror.control.flow_log import FlowLog
-from mirror.control.group_view import TranslatedPosition, view_groups
+from mirror.control.flows_into import hidden_notes
+from mirror.control.group_view import TranslatedPosition, checkpoints_on_record, is_moved, view_groups
 from mirror.control.unknown_positions import unknown_positions
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition
@@ -135,6 +136,8 @@ def plan_rehearsal(
 ) -> RehearsalPlan:
     """Plan a test failover of every group that passes the flow's filters and whose whole id matches ``pattern``.
 
+    Also of those that have a checkpoint and that the source does not list.
+
     A group's position on the source is read, then the one a failover would use, then again the one on the source: what
     the group had processed by then lies in between.
 
@@ -148,12 +151,17 @@ def plan_rehearsal(
     _refuse_carriers(everything, settings)
     flow, clusters = settings.flow, everything.clusters
     with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
+        listed = list(source.groups())
         groups = [
             each.group
-            for each in source.groups()
+            for each in listed
             if each.is_consumer_group and settings.group_filter.matches(each.group) and not is_shadow(each.group)
         ]
         names = [each for each in groups if re.fullmatch(pattern, each)]
+        # A list leaves out what may not be seen; asked for by name it is refused.
+        known = {group for group, _ in checkpoints_on_record(settings, clusters[flow.target].client)}
+        unlisted = known - {each.group for each in listed}
+        names += [each for each in sorted(unlisted) if is_moved(each, settings, pattern) and not is_shadow(each)]
         before = source.positions_of_groups(names)
         view = view_groups(settings, clusters, pattern=pattern, ask_source=taken_from is TakenFrom.SOURCE)
         after = source.positions_of_groups(names)
@@ -161,7 +169,10 @@ def plan_rehearsal(
         if taken_from is TakenFrom.SOURCE and view.source_problem:
             notes.append(f"the positions are those of the checkpoints: {view.source_problem}")
         notes += _left_behind((source, target))
-        with closing(CopyMaps(everything, settings, has_opposite=_has_opposite(source, settings))) as maps:
+        back = source.topics([state_topic(flow.target)])
+        notes += hidden_notes(back.problems, flow.source) if names else ()
+        has_opposite = bool(back) and settings.policy.can_detect_cycles
+        with closing(CopyMaps(everything, settings, has_opposite=has_opposite)) as maps:
             state = maps.refresh()
             planner = _Planner(settings, taken_from, maps, state, source, target)
             partitions = planner.plan(view.positions, before, after)
@@ -169,11 +180,6 @@ def plan_rehearsal(
     return RehearsalPlan(
         settings, new_stamp(), taken_from, partitions, _rights(settings), unknown, (*notes, *planner.notes)
     )
-
-
-def _has_opposite(source: Cluster, settings: FlowSettings) -> bool:
-    topic = state_topic(settings.flow.target)
-    return settings.policy.can_detect_cycles and topic in source.topics([topic])
 
 
 @dataclass(frozen=True, slots=True)

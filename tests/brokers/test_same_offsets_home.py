@@ -106,7 +106,9 @@ def test_a_failback_saves_what_is_stranded_makes_the_topic_anew_and_leads_home(
         code, out, err = command("failback", *how, "--make-anew", "--dry-run")
         assert code == 0, err
         (estimate,) = [each for each in json.loads(out)["notes"] if "records/s" in each]
-        assert "about 22 records (0.0 MB, by the newest 1,000 offsets of each partition), less than a minute" in estimate
+        assert (
+            "about 22 records (0.0 MB, by the newest 1,000 offsets of each partition), less than a minute" in estimate
+        )
         assert east.topics([orders.topic])[orders.topic].topic_id == before
 
         # The flow home goes on with the other partition: that was taken for what somebody writes to the old topic.

@@ -20,7 +20,7 @@ from mirror.control.plan import _groups
 from mirror.kafka.answers import Found
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_model import GroupListing, GroupPosition
+from mirror.kafka.cluster_model import GroupListing, GroupPosition, Topic
 from mirror.kafka.log import NewRecord
 from mirror.kafka.problems import ClusterError
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy, CopyId
@@ -409,6 +409,16 @@ def test_while_a_broker_does_not_say_which_groups_it_has_those_known_before_go_o
     assert (source.seen[before:], source.asked) == (["positions"], ("billing",))
 
 
+def test_what_is_not_known_of_groups_is_noted_where_there_are_positions() -> None:
+    source, log = Changing("billing"), Checkpoints()
+    table, notes = Table({(*ORDERS, 5): Exact(2)}), lambda: ("a state is hidden",)
+    tick = CheckpointsTick(flow_settings(), cast(Cluster, source), table, log, log, notes=notes)
+    source.names = ()
+    assert tick.tick().notes == ()
+    source.names = ("billing",)
+    assert (tick.tick().notes, tick.tick().problems) == (("a state is hidden",), ())
+
+
 def test_positions_are_read_before_what_is_known_to_be_copied() -> None:
     """The other way round a position may be ahead of the map."""
     source, log = Changing("billing"), Checkpoints()
@@ -485,7 +495,12 @@ def test_a_plan_names_the_groups_that_are_not_mirrored_for_their_kind() -> None:
 
 
 class OfAllKinds(Changing):
-    """A source with groups of all kinds beside its consumers."""
+    """A source with groups of all kinds beside its consumers, and no flow into it."""
+
+    alias = "east"
+
+    def topics(self, names: Collection[str]) -> Found[str, Topic]:
+        return Found()
 
     def groups(self) -> list[GroupListing]:
         kinds = {**{f"queue-{number}": "share" for number in range(6)}, "stock": "streams", "excluded": "share"}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from mirror.control.plan import FlowPlan, _aborted, _heartbeats_alone, _routes, _transforms
+from types import SimpleNamespace
+from typing import Any, cast
+
+from mirror.control.plan import FlowPlan, _aborted, _groups, _heartbeats_alone, _routes, _transforms
 from mirror.control.topics import ClusterTopics
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster_model import Topic
@@ -90,3 +93,13 @@ def test_that_aborted_records_are_ordinary_on_copies_with_the_source_s_offsets_i
     assert note.startswith("records of aborted transactions of east are ordinary records on west")
     assert note.endswith(f"(isolation.level = read_uncommitted); to leave them out: {committed}")
     assert (_aborted(flow_settings(same, committed)), _aborted(flow_settings())) == ((), ())
+
+
+def test_that_the_state_of_the_flow_back_is_hidden_is_said_with_the_right_that_tells() -> None:
+    """It passed for a flow that never ran: groups that it had put on the source were carried on, and nobody knew."""
+    state = "mm2-state.west.internal"
+    source = SimpleNamespace(alias="east", groups=list, topics=lambda _: Found({}, {state: "not authorized"}))
+    (note,) = _groups(cast(Any, source), flow_settings())
+    assert note.startswith("whether a flow to east has put groups there")
+    assert note.endswith(f"Describe and Read the topic {state} on east")
+    assert _groups(cast(Any, source), flow_settings("emit.checkpoints.enabled = false")) == ()

@@ -20,6 +20,8 @@ from mirror.engine.flow_pauses import FlowCut
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.ticking import Ticking
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import Topic
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
@@ -39,7 +41,7 @@ NO_TICKING = Ticking(lambda _: None, flow_settings().flow)
 
 def brokers(**answers: Any) -> Any:
     """Return a cluster that answers some requests, whoever asks for whom."""
-    cluster = SimpleNamespace(cluster_id="west", **answers)
+    cluster = SimpleNamespace(**{"cluster_id": "west", "topics": None, **answers})
     cluster.asking = lambda _: cluster
     return cluster
 
@@ -463,3 +465,25 @@ def test_positions_of_groups_are_translated_by_what_all_flows_have_recorded_when
     assert made.MeshTranslator.given == (made.FlowTranslator, thirds.of_topic)
     assert made.GroupTranslator.given == (made.FlowTranslator, made.MeshTranslator)
     assert made.CheckpointsTick.before_translating is made.GroupTranslator.refresh
+
+
+def test_that_the_state_of_a_flow_into_the_source_is_hidden_is_a_note_of_the_checkpoints(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It passed for a flow that never ran, and nothing was said: a group that it had put there was carried on."""
+    made = Made(monkeypatch, "LogTail", "FlowTranslator", "GroupTranslator", "CheckpointsTick")
+    runtime, log = FlowRuntime(flow_settings()), cast(Any, SimpleNamespace())
+    found = Found[str, Topic](
+        {}, {"mm2-state.west.internal": "TOPIC_AUTHORIZATION_FAILED (needs Describe on the topic)"}
+    )
+    source, thirds = brokers(topics=lambda _: found), SimpleNamespace(of_topic=lambda _: [])
+    control = FlowControl(runtime, source, brokers(), NO_TICKING, cast(Any, None), matches_mm2=False)
+    control._group_ticks(control._settings, source, log, log, lambda *_: None, cast(Any, thirds), [control._settings])
+    assert made.CheckpointsTick.notes() == ()
+    assert made.GroupTranslator.find("west") is None
+    (note,) = made.CheckpointsTick.notes()
+    assert "mm2-state.west.internal is not shown there: TOPIC_AUTHORIZATION_FAILED" in note
+    assert note.endswith("allow the flow's user to Describe and Read the topic mm2-state.west.internal on east")
+    found.problems.clear()
+    assert made.GroupTranslator.find("west") is None
+    assert made.CheckpointsTick.notes() == (), "it has never run"
