@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from mirror.control.liveness import LivenessWatch, is_engine_running
 from mirror.control.selected_topics import deselected_topics, grown_past
 from mirror.control.tick import now_ms
 from mirror.kafka import batch, old_topics
-from mirror.kafka.batch import Header
+from mirror.kafka.batch import Header, Record
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogWriter, holds_record, read_batches
@@ -164,7 +164,7 @@ class ClusterEnds:
 
     def ends(self) -> Ends:
         """See `FlowEnds`."""
-        with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
+        with self._old_cluster() as source:
             topics = source.topics()
             for name, why in topics.problems.items():
                 if self._selects(name):
@@ -184,7 +184,7 @@ class ClusterEnds:
         left = {each: at for each, at in self._state().positions.items() if not self.chosen.replicates(each.topic)}
         if not left:
             return []
-        with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
+        with self._old_cluster() as source:
             more = grown_past(source, left)
         words = f"copied once, and no longer selected by topics of {self.flow}; {self.flow.source} has more of"
         return [f"{words}: {named(more)}"] if more else []
@@ -193,7 +193,7 @@ class ClusterEnds:
         """See `FlowEnds`."""
         state = self._state()
         own = {each: position for each, position in state.positions.items() if self._selects(each.topic)}
-        with self._source() as source, closing(self._target()) as target:
+        with self._source() as source, self._target() as target:
             return find_rewritten(self.chosen, state, own, source, target, by_epochs=by_epochs)
 
     def topics(self, names: Collection[str]) -> Mapping[str, OldTopic]:
@@ -209,43 +209,40 @@ class ClusterEnds:
     def save_unmatched(self, names: Collection[str], directory: Path) -> Stranded:
         """See `FlowEnds`."""
         topics, ends = self.topics(names), self.ends()
-        partitions = [each for each in sorted(ends.ends) if each.topic in topics]
-        stranded_files.make_private(directory)
-        files: list[StrandedFile] = []
-        with self._source() as source, closing(self._target()) as target, self.progress() as watch:
-            for number, each in enumerate(partitions):
-                watch(f"saving what only {self.flow.source} has", number, len(partitions))
-                start, end = ends.starts[each], ends.ends[each]
-                found = stranded_files.unmatched(
-                    read_batches(source, each, start, end, read_committed=self.chosen.reads_committed),
-                    self._copies(target, each, start, end),
-                )
-                kept = (record for record in found if start <= record.offset < end)
-                files.append(stranded_files.save(directory, each, end, kept))
-        saved = Stranded(directory, tuple(topics.values()), tuple(files))
-        stranded_files.seal(saved)
-        return saved
+        stretches = {each: (ends.starts[each], end) for each, end in ends.ends.items() if each.topic in topics}
+        with self._target() as target:
+            return self._save(
+                *(topics, stretches, directory),
+                lambda batches, *place: stranded_files.unmatched(batches, self._copies(target, *place)),
+            )
 
     def save_stretches(self, stretches: Mapping[TopicPartition, tuple[int, int]], directory: Path) -> Stranded:
         """See `FlowEnds`."""
         copied_back = self._copied_back()
-        topics, chosen = self.topics({each.topic for each in stretches}), sorted(stretches)
+
+        def found(batches: Iterable[tuple[memoryview, Header]], *_: object) -> Iterator[Record]:
+            for content, header in batches:
+                if header.record_count and header.producer_id not in copied_back:
+                    yield from batch.records(content)
+
+        return self._save(self.topics({each.topic for each in stretches}), stretches, directory, found)
+
+    def _save(
+        self,
+        topics: Mapping[str, OldTopic],
+        stretches: Mapping[TopicPartition, tuple[int, int]],
+        directory: Path,
+        found: Callable[[Iterator[tuple[memoryview, Header]], TopicPartition, int, int], Iterable[Record]],
+    ) -> Stranded:
+        """Save of stretches of the source what is ``found`` in their batches."""
         stranded_files.make_private(directory)
         files: list[StrandedFile] = []
         with self._source() as source, self.progress() as watch:
-            for number, each in enumerate(chosen):
-                watch(f"saving what only {self.flow.source} has", number, len(chosen))
-                start, end = stretches[each]
-                found = (
-                    record
-                    for content, header in read_batches(
-                        source, each, start, end, read_committed=self.chosen.reads_committed
-                    )
-                    if header.record_count and header.producer_id not in copied_back
-                    for record in batch.records(content)
-                    if start <= record.offset < end
-                )
-                files.append(stranded_files.save(directory, each, end, found))
+            for number, (each, (start, end)) in enumerate(sorted(stretches.items())):
+                watch(f"saving what only {self.flow.source} has", number, len(stretches))
+                batches = read_batches(source, each, start, end, read_committed=self.chosen.reads_committed)
+                kept = (record for record in found(batches, each, start, end) if start <= record.offset < end)
+                files.append(stranded_files.save(directory, each, end, kept))
         saved = Stranded(directory, tuple(topics.values()), tuple(files))
         stranded_files.seal(saved)
         return saved
@@ -283,7 +280,7 @@ class ClusterEnds:
 
     def create_topics(self, topics: Collection[OldTopic]) -> None:
         """See `FlowEnds`."""
-        with Cluster.connect(self.settings.clusters[self.flow.target]) as standby:
+        with self._standby() as standby:
             copies = standby.topics([self.copy_of(each.name) for each in topics])
         counts = {name: len(copy.partitions) for name, copy in copies.items()}
         with self._old_cluster() as old:
@@ -311,7 +308,7 @@ class ClusterEnds:
         """See `FlowEnds`."""
         back = self.settings.back_of(self.flow)
         copies = self._copies_that_stay(back)
-        with closing(self._target()) as channel:
+        with self._target() as channel:
             ends = channel.offsets(copies.keys() - channel.absent(copies), LATEST, View.WRITTEN)
             # Of a topic that was created anew there, or truncated, nothing was copied by the flow.
             anew = {each for each in ends if differ(copies[each].target_id, channel.topic_id(each.topic))}
@@ -336,7 +333,7 @@ class ClusterEnds:
         """See `FlowEnds`."""
         back = self.settings.back_of(self.flow)
         begun, own, copies = self._begun_later(back), self._own_writers(), self._copies_that_stay(back)
-        with closing(self._target()) as channel:
+        with self._target() as channel:
             before = ended_at_the_cut(channel, self._state(), begun).untold.items()
             untold = {each: (start, min(end, begun[each])) for each, (start, end) in before}
             untold |= ended_at_the_cut(channel, self._state(), self._beside(back)).untold
@@ -410,7 +407,7 @@ class ClusterEnds:
 
     def members(self, groups: Sequence[str]) -> Sequence[str]:
         """See `FlowEnds`."""
-        with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
+        with self._old_cluster() as source:
             found = source.describe_groups(groups)
         return [
             *(f"group {group}: {why}" for group, why in found.problems.items()),
@@ -423,7 +420,7 @@ class ClusterEnds:
 
     def first_written(self, since_ms: int) -> int | None:
         """See `FlowEnds`."""
-        with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
+        with self._standby() as target:
             topics = target.topics()
         back = self.settings.back_of(self.flow)
         names = set(topics)
@@ -438,7 +435,7 @@ class ClusterEnds:
             for each in topics[name].topic_partitions
         ]
         reached = self._copied_into(self.flow.target)
-        with closing(self._target()) as channel:
+        with self._target() as channel:
             # Copied records may bear any time, also one to come: a copy counts where others have written behind it.
             ends = channel.find_offsets([each for each in written if each in reached], LATEST)
             behind = {each: (reached[each], end) for each, end in ends.items()}
@@ -447,12 +444,12 @@ class ClusterEnds:
 
     def idle_groups(self, groups: Collection[str], placed: Placed) -> Mapping[str, str]:
         """See `FlowEnds`."""
-        with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
+        with self._standby() as target:
             return idle_groups(target, groups, placed)
 
     def gone_on(self, placed: Placed) -> Sequence[str]:
         """See `FlowEnds`."""
-        with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
+        with self._standby() as target:
             return gone_on(target, placed)
 
     def of_groups(self, pattern: str) -> ClusterEnds:
@@ -472,7 +469,7 @@ class ClusterEnds:
     def remaining(self, moved: Collection[str]) -> Remaining:
         """See `FlowEnds`."""
         known = checkpoints_on_record(self.chosen, self.settings.clusters[self.flow.target].client)
-        with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
+        with self._old_cluster() as source:
             return find_remaining(self.chosen, source, moved, {group for group, _ in known})
 
     def plan_groups(self, *, ask_source: bool) -> MovePlan:
@@ -512,7 +509,7 @@ class ClusterEnds:
         # Whoever has closed them does not delete them any more.
         if not (closed := self._state().closed):
             return None
-        with Cluster.connect(self.settings.clusters[self.flow.target]) as target:
+        with self._standby() as target:
             opened = open_again(target, closed.values())
         if opened.records and forgets:
             self._record(*opened.records)
@@ -590,11 +587,14 @@ class ClusterEnds:
     def _old_cluster(self) -> Cluster:
         return Cluster.connect(self.settings.clusters[self.flow.source])
 
-    def _target(self) -> Channel:
-        return Channel(self.flow.target, self.settings.clusters[self.flow.target].client, bootstrap_ms=_BOOTSTRAP_MS)
+    def _standby(self) -> Cluster:
+        return Cluster.connect(self.settings.clusters[self.flow.target])
 
-    @contextmanager
-    def _source(self) -> Iterator[Channel]:
-        client = self.settings.clusters[self.flow.source].client
-        with closing(Channel(self.flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
-            yield channel
+    def _source(self) -> AbstractContextManager[Channel]:
+        return self._channel(self.flow.source)
+
+    def _target(self) -> AbstractContextManager[Channel]:
+        return self._channel(self.flow.target)
+
+    def _channel(self, alias: str) -> AbstractContextManager[Channel]:
+        return closing(Channel(alias, self.settings.clusters[alias].client, bootstrap_ms=_BOOTSTRAP_MS))
