@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mirror.copier import gaps, links, resume, takeover
-from mirror.copier.epoch_channel import EpochChannelListener
 from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.links import ClusterLinks
 from mirror.copier.mirrored import Mirrored, Undecided
@@ -19,7 +18,7 @@ from mirror.copier.placing import always, look_up
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
 from mirror.copier.takeover import Found, SourceLog, Unclear
 from mirror.copier.takeover_record import taken
-from mirror.copier.task import not_begun
+from mirror.copier.task import heard_by_driver
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import LATEST, Channel, View
@@ -39,15 +38,9 @@ def take_over(work: TaskWork) -> TaskResult:
 
     Whatever goes wrong with a partition or a cluster comes back as a value.
     """
-    try:
-        epoch_channel = EpochChannelListener.answered(work.epoch_channel) if work.epoch_channel else None
-    except OSError as problem:
-        return not_begun(work, f"the driver cannot be reached from its task: {problem}")
-    try:
-        return _take_over(work, epoch_channel.require_answer if epoch_channel is not None else always)
-    finally:
-        if epoch_channel is not None:
-            epoch_channel.close()
+    return heard_by_driver(
+        work, lambda driver: _take_over(work, driver.require_answer if driver is not None else always)
+    )
 
 
 def _take_over(work: TaskWork, before: Callable[[], None]) -> TaskResult:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing, nullcontext
 from dataclasses import replace
 
 from mirror.copier import links
@@ -25,22 +26,20 @@ def copy(work: TaskWork) -> TaskResult:
 
     Whatever goes wrong with a partition or a cluster comes back as a value; other partitions are copied all the same.
     """
+    return heard_by_driver(work, lambda epoch_channel: _copy(work, epoch_channel))
+
+
+def heard_by_driver(work: TaskWork, act: Callable[[EpochChannelListener | None], TaskResult]) -> TaskResult:
+    """Do it with the connection to the driver, if the work names one; nothing is begun where that is gone."""
     try:
         epoch_channel = EpochChannelListener.answered(work.epoch_channel) if work.epoch_channel else None
     except OSError as problem:
         # Whoever sent this task is gone; its successor may be at work.
-        return not_begun(work, f"the driver cannot be reached from its task: {problem}")
-    try:
-        return _copy(work, epoch_channel)
-    finally:
-        if epoch_channel is not None:
-            epoch_channel.close()
-
-
-def not_begun(work: TaskWork, reason: str) -> TaskResult:
-    """Return that nothing was done with any partition, and why."""
-    results = (PartitionResult(one.flow, one.source, one.handover, trouble=reason) for one in work.partitions)
-    return TaskResult(tuple(results))
+        trouble = f"the driver cannot be reached from its task: {problem}"
+        left = [PartitionResult(one.flow, one.source, one.handover, trouble=trouble) for one in work.partitions]
+        return TaskResult(tuple(left))
+    with nullcontext() if epoch_channel is None else closing(epoch_channel):
+        return act(epoch_channel)
 
 
 def _copy(work: TaskWork, epoch_channel: EpochChannelListener | None) -> TaskResult:

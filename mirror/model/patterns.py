@@ -44,11 +44,6 @@ class PatternList:
         """Compile once, so that a pattern that cannot be used is refused where it is read."""
         _compiled(self.patterns)
 
-    @classmethod
-    def parse(cls, text: str) -> PatternList:
-        """Read a LIST value."""
-        return cls(parse_list(text))
-
     def matches(self, name: str) -> bool:
         """Tell whether one of the patterns matches the whole of ``name``."""
         compiled = _compiled(self.patterns)

@@ -25,7 +25,7 @@ def test_a_list_splits_as_in_java(entry: dict[str, Any]) -> None:
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_list_matches_as_in_java_or_its_file_is_refused(entry: dict[str, Any], tmp_path: Path) -> None:
     if "error" not in entry:
-        patterns = PatternList.parse(entry["list"])
+        patterns = PatternList(parse_list(entry["list"]))
         assert {name: patterns.matches(name) for name in entry["matches"]} == entry["matches"]
     elif not entry["parsed"]:
         # Java has no pattern at all for the empty list, which its filters take for "matches nothing".
@@ -35,7 +35,7 @@ def test_a_list_matches_as_in_java_or_its_file_is_refused(entry: dict[str, Any],
         assert everything.matches("orders")
     else:
         with pytest.raises(PatternError):
-            PatternList.parse(entry["list"])
+            PatternList(parse_list(entry["list"]))
         with pytest.raises(ConfigError) as refusal:
             load(_file_selecting(entry["list"], tmp_path))
         assert (refusal.value.line, refusal.value.key) == (5, "topics")

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 
 from mirror.config.settings import FlowSettings
 from mirror.drill.steps import verification
-from mirror.drill.steps.mirroring import applications_before
+from mirror.drill.steps.mirroring import applications_before, show_lag
 from mirror.drill.steps.phases import Phases
 from mirror.drill.steps.resumption import done
 from mirror.drill.steps.stage import REPLICATOR, DrillStage
 from mirror.evidence.journal import Entry, Event
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.plots import lag_plot, rto_chain_plot
+from mirror.evidence.plots import rto_chain_plot
 from mirror.evidence.run_evidence import read_evidence
 from mirror.evidence.run_model import Failover, Finding, PartitionCut, RecoveryPoint, Totals
 from mirror.lab.applications import Deployment
@@ -169,11 +169,6 @@ def keep_serving(stage: DrillStage, phases: Phases, *, rate: float, seconds: flo
     phases.require_no_failure()
     phases.applications.start(stage.standby)
     return _acknowledged(stage.standby, stage.wait_for_load(stage.standby, rate=rate, seconds=seconds))
-
-
-def show_lag(stage: DrillStage) -> Figure:
-    """Plot the lag up to the fault and behind it."""
-    return lag_plot(read_evidence(stage.run), str(stage.forward))
 
 
 def event(stage: DrillStage, kind: Event) -> Entry:

@@ -58,7 +58,7 @@ def test_an_empty_include_list_admits_nothing_and_an_empty_exclude_list_excludes
 
 
 def test_a_flag_reaches_the_patterns_after_it() -> None:
-    patterns = PatternList.parse("Orders, (?i)bills, refunds")
+    patterns = PatternList(parse_list("Orders, (?i)bills, refunds"))
     assert [patterns.matches(name) for name in ("orders", "BILLS", "Refunds")] == [False, True, True]
 
 
