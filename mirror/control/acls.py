@@ -184,15 +184,15 @@ class AclsTick(RecordingTick):
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
         try:
-            ends = read_acls(self._source, self._target, self._settings)
+            ends = read_acls(self.source, self.target, self.settings)
         except AccessDenied as denied:
             return 0, (f"{denied}; grant it, or set sync.topic.acls.enabled = false",)
-        self.plan = plan_acls(ends, self._log.poll().acls, self._settings)
-        outcomes = apply_acls(self.plan, self._target)
+        self.plan = plan_acls(ends, self.log.poll().acls, self.settings)
+        outcomes = apply_acls(self.plan, self.target)
         done = [outcome.decision for outcome in outcomes if outcome.problem is None]
         records = [acl_record(each.acl, each.origin if each.action is AclAction.CREATE else None) for each in done]
         self._record(records, at_ms)
-        failures = _located((each for each in outcomes if each.problem is not None), self._target.alias)
+        failures = _located((each for each in outcomes if each.problem is not None), self.target.alias)
         changed = [each for each in done if each.action is not AclAction.FORGET]
         return len(changed), (*self.plan.problems, *failures)
 

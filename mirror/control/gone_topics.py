@@ -16,14 +16,11 @@ import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from mirror.config.settings import FlowSettings
-from mirror.control.flow_log import FlowLog
 from mirror.control.flow_tick import RecordingTick
-from mirror.control.tick import Clock, TickReport, now_ms
-from mirror.kafka.cluster import Cluster
-from mirror.kafka.log import LogWriter
+from mirror.control.tick import TickReport
 from mirror.model import connect_offsets
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
@@ -36,30 +33,20 @@ _OF_SOURCE = frozenset({"position", "runs", "sketch", "gap", "acknowledged", "ta
 _OF_COPY = frozenset({"foreign", "checkpointed"})
 
 
+@dataclass(eq=False, repr=False)
 class GoneTopicsTick(RecordingTick):
-    """Looks for topics of the flow's past that neither cluster has any more, and drops what is on record of them."""
+    """Looks for topics of the flow's past that neither cluster has any more, and drops what is on record of them.
+
+    The partitions that are dropped are given to ``forget``; ``log`` is read as it was last polled.
+    """
 
     about = "gone topics"
 
-    def __init__(
-        self,
-        source: Cluster,
-        target: Cluster,
-        settings: FlowSettings,
-        log: FlowLog,
-        writer: LogWriter,
-        forget: Callable[[Collection[TopicPartition]], None],
-        *,
-        seconds: float = GONE_SECONDS,
-        clock: Clock = now_ms,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Give the partitions that are dropped to ``forget``; ``log`` is read as it was last polled."""
-        super().__init__(source, target, settings, log, writer, clock)
-        self._forget = forget
-        self._seconds = seconds
-        self._monotonic = monotonic
-        self._gone_since: dict[str, float] = {}
+    forget: Callable[[Collection[TopicPartition]], None]
+    _: KW_ONLY
+    seconds: float = GONE_SECONDS
+    monotonic: Callable[[], float] = time.monotonic
+    _gone_since: dict[str, float] = field(default_factory=dict, init=False)
 
     def tick(self) -> TickReport:
         """Run one round; after one that failed the hour begins anew."""
@@ -70,53 +57,53 @@ class GoneTopicsTick(RecordingTick):
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
         copies = self._copies()
-        there = self._source.topics(list(copies))
+        there = self.source.topics(list(copies))
         candidates = {topic for topic in copies if topic not in there and topic not in there.problems}
         names = sorted({name for topic in candidates for name in copies[topic]})
-        copied = self._target.topics(names) if names else there
+        copied = self.target.topics(names) if names else there
         gone = {
             topic
             for topic in candidates
             if not any(name in copied or name in copied.problems for name in copies[topic])
         }
-        now = self._monotonic()
+        now = self.monotonic()
         self._gone_since = {topic: self._gone_since.get(topic, now) for topic in gone}
-        due = {topic for topic, since in self._gone_since.items() if now - since >= self._seconds}
+        due = {topic for topic, since in self._gone_since.items() if now - since >= self.seconds}
         if due:
             self._drop(due, {name for topic in due for name in copies[topic]}, at_ms)
         return len(due), ()
 
     def _copies(self) -> dict[str, set[str]]:
         """Return the topics of which anything is on record, and where they were, or would be, copied to."""
-        state = self._log.state
+        state = self.log.state
         found: dict[str, set[str]] = defaultdict(set)
         for source, position in state.positions.items():
-            found[source.topic].add(position.target or self._settings.copy_of(source.topic))
+            found[source.topic].add(position.target or self.settings.copy_of(source.topic))
         others = (*state.chunks, *state.sparse_maps, *state.takeovers, *(gap.source for gap in state.gaps.values()))
         for topic in {source.topic for source in others} - found.keys():
-            found[topic].add(self._settings.copy_of(topic))
-        policy = self._settings.policy
+            found[topic].add(self.settings.copy_of(topic))
+        policy = self.settings.policy
         placed = (copy for _, copy in state.placements)
         for copy in {each.topic for each in (*placed, *state.checkpointed)} - set().union(*found.values()):
             # Groups on copies that come back to their original go on there; no flow copies those.
-            topic = policy.upstream_topic(copy) or policy.format_remote_topic(self._settings.flow.target, copy)
+            topic = policy.upstream_topic(copy) or policy.format_remote_topic(self.settings.flow.target, copy)
             found[topic].add(copy)
         return found
 
     def _drop(self, topics: Collection[str], copies: Collection[str], at_ms: int) -> None:
-        state, settings = self._log.state, self._settings
+        state, settings = self.log.state, self.settings
         partitions = {source for source in state.positions if source.topic in topics}
         # A topic of that name that is made later is not to begin at MirrorMaker's position either.
         for source in sorted(partitions):
             key = connect_offsets.source_key(settings.flow.source, source)
             partition = connect_offsets.partition_of(key, settings.offset_storage_partitions)
-            self._writer.append(settings.offset_storage_topic, partition, [(key, None, (), at_ms)])
-        keys = [key for key, _ in self._log.records() if _is_of(key, topics, copies)]
-        self._writer.append(state_topic(settings.flow.source), 0, [(key, None, (), at_ms) for key in keys])
-        self._forget(partitions)
+            self.writer.append(settings.offset_storage_topic, partition, [(key, None, (), at_ms)])
+        keys = [key for key, _ in self.log.records() if _is_of(key, topics, copies)]
+        self.writer.append(state_topic(settings.flow.source), 0, [(key, None, (), at_ms) for key in keys])
+        self.forget(partitions)
         counts = Counter(source.topic for source in partitions)
         self._notes = tuple(
-            f"{topic} and its copy have been on neither cluster for {self._seconds / 60:.0f} min: what was on record "
+            f"{topic} and its copy have been on neither cluster for {self.seconds / 60:.0f} min: what was on record "
             f"of {counted(counts[topic], 'partition') if counts[topic] else 'them'} is dropped"
             for topic in sorted(topics)
         )

@@ -62,15 +62,15 @@ class QuotasTick(RecordingTick):
     about = "client quotas"
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
-        source, target = client_quotas(self._source), client_quotas(self._target)
-        decisions = plan_quotas(source, target, self._log.poll().quotas, self._settings)
+        source, target = client_quotas(self.source), client_quotas(self.target)
+        decisions = plan_quotas(source, target, self.log.poll().quotas, self.settings)
         changes = {each.key: each.value for each in decisions if each.action in (QuotaAction.SET, QuotaAction.REMOVE)}
-        problems = alter_client_quotas(self._target, changes) if changes else {}
+        problems = alter_client_quotas(self.target, changes) if changes else {}
         done = {key: value for key, value in changes.items() if problems[key] is None}
         forgotten = {each.key: None for each in decisions if each.action is QuotaAction.FORGET}
         self._record([quota_record(key, value) for key, value in (done | forgotten).items()], at_ms)
         return len(done), tuple(
-            f"cannot change on {self._target.alias}: {key}: {problem}" for key, problem in problems.items() if problem
+            f"cannot change on {self.target.alias}: {key}: {problem}" for key, problem in problems.items() if problem
         )
 
 

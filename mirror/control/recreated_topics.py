@@ -27,21 +27,18 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from mirror.config.settings import FlowSettings
 from mirror.control import closed_copies
-from mirror.control.flow_log import FlowLog
 from mirror.control.flow_tick import RecordingTick
-from mirror.control.tick import Clock, now_ms
 from mirror.control.topics import ClusterTopics, plan_topics
 from mirror.kafka import old_topics, topic_ids
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.brokers import known_topic_ids
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import ConfigChange, NewTopic, Topic
-from mirror.kafka.log import LogWriter, read_batches
+from mirror.kafka.log import read_batches
 from mirror.kafka.old_topics import OldTopic
 from mirror.kafka.problems import ClusterError, KafkaProblem
 from mirror.model.counts import counted
@@ -210,52 +207,40 @@ def written_by_others(settings: FlowSettings, copy: TopicPartition, start: int, 
     return None
 
 
+@dataclass(eq=False, repr=False)
 class RecreatedTopicsTick(RecordingTick):
-    """Deletes the copies of topics that were created anew on the source, where the file says so."""
+    """Deletes the copies of topics that were created anew on the source, where the file says so.
+
+    ``has_stopped`` says of a topic of the source whether nothing appends to its copy, nor will; ``others`` who else
+    has written to a copy; ``pause`` lets so many seconds go by. ``log`` is read as it was last polled.
+    """
 
     about = "recreated topics"
 
-    def __init__(
-        self,
-        source: Cluster,
-        target: Cluster,
-        settings: FlowSettings,
-        log: FlowLog,
-        writer: LogWriter,
-        has_stopped: Callable[[str], bool],
-        clock: Clock = now_ms,
-        others: Callable[[FlowSettings, TopicPartition, int, int], str | None] = written_by_others,
-        pause: Callable[[float], object] = time.sleep,
-    ) -> None:
-        """Append with ``writer``; ``log`` is read as it was last polled.
-
-        ``has_stopped`` says of a topic of the source whether nothing appends to its copy, nor will; ``others`` who else
-        has written to a copy; ``pause`` lets so many seconds go by.
-        """
-        super().__init__(source, target, settings, log, writer, clock)
-        self._has_stopped = has_stopped
-        self._others = others
-        self._pause = pause
+    has_stopped: Callable[[str], bool]
+    _: KW_ONLY
+    others: Callable[[FlowSettings, TopicPartition, int, int], str | None] = written_by_others
+    pause: Callable[[float], object] = time.sleep
 
     def _round(self, at_ms: int) -> tuple[int, Sequence[str]]:
         # By a round that was broken off, or an engine that was killed.
-        left = closed_copies.open_again(self._target, self._log.state.closed.values())
+        left = closed_copies.open_again(self.target, self.log.state.closed.values())
         self._record(left.records, at_ms)
         done, problems = self._made_anew(left.problems.keys(), at_ms)
         return done, [*left.problems.values(), *problems]
 
     def _made_anew(self, closed: Container[str], at_ms: int) -> tuple[int, Sequence[str]]:
         """Delete the copies that are outdated but for those that are still closed."""
-        state, flow = self._log.state, self._settings.flow
-        stopped = {name for name in _with_same_offsets(state, self._settings) if self._has_stopped(name)}
+        state, flow = self.log.state, self.settings.flow
+        stopped = {name for name in _with_same_offsets(state, self.settings) if self.has_stopped(name)}
         if not stopped:
             return 0, ()
         upstream, downstream = (
-            self._source.topics(stopped),
-            self._target.topics(list(map(self._settings.copy_of, stopped))),
+            self.source.topics(stopped),
+            self.target.topics(list(map(self.settings.copy_of, stopped))),
         )
-        outdated = outdated_copies(state, self._settings, upstream, downstream)
-        if not outdated or state.source_id != self._source.cluster_id:
+        outdated = outdated_copies(state, self.settings, upstream, downstream)
+        if not outdated or state.source_id != self.source.cluster_id:
             return 0, ()
         if state.former_sources:
             now, before = state.source_id, ", ".join(state.former_sources)
@@ -265,14 +250,14 @@ class RecreatedTopicsTick(RecordingTick):
                 "there to have it made anew"
                 for each in outdated
             ]
-        if may_be_rebuilt(state, self._source.topics({each.topic for each in state.positions})):
+        if may_be_rebuilt(state, self.source.topics({each.topic for each in state.positions})):
             return 0, [
                 f"{each.copy.name} on {flow.target} is not deleted to be made anew: no topic of {flow.source} that was "
                 "copied is the one that it was, so the cluster may have been built anew, and the copies may be all "
                 "that is left: delete the topic there to have it made anew"
                 for each in outdated
             ]
-        known = known_topic_ids(self._source, [each.topic.name for each in outdated])
+        known = known_topic_ids(self.source, [each.topic.name for each in outdated])
         copies = {
             each.copy.name: each
             for each in outdated
@@ -280,9 +265,9 @@ class RecreatedTopicsTick(RecordingTick):
         }
         if not copies:
             return 0, ()
-        as_before = old_topics.look_at(self._target, copies)
+        as_before = old_topics.look_at(self.target, copies)
         copies = {name: each for name, each in copies.items() if name in as_before}
-        lacking = old_topics.lacking_rights(self._target, copies)
+        lacking = old_topics.lacking_rights(self.target, copies)
         own = self._own({name: copy for name, copy in copies.items() if name not in lacking})
         self._record([as_before[name].as_closed.record() for name in sorted(own)], at_ms)
         bounds = self._closed({name: copies[name] for name in own}, as_before)
@@ -299,7 +284,7 @@ class RecreatedTopicsTick(RecordingTick):
         # Once more: putting them on record takes its time, too.
         results = [ItemResult(name, _NOT_STOPPED) for name in self._not_stopped(bounds, copies)]
         ids = {name: copies[name].copy.topic_id for name in bounds.keys() - {each.item for each in results}}
-        results += self._target.delete_topics_by_id(ids) if ids else []
+        results += self.target.delete_topics_by_id(ids) if ids else []
         problems += [
             f"{each.item} on {flow.target} cannot be deleted to be made anew: {each.problem}"
             for each in results
@@ -316,7 +301,7 @@ class RecreatedTopicsTick(RecordingTick):
         kept = [
             each for name, each in sorted(as_before.items()) if name not in gone and (name in own or each.is_closed)
         ]
-        opened = closed_copies.open_again(self._target, [each.as_closed for each in kept])
+        opened = closed_copies.open_again(self.target, [each.as_closed for each in kept])
         problems += opened.problems.values()
         recorded = {gap.key: gap for gap in (*state.gaps.values(), *gaps)}.values()
         news = [
@@ -327,7 +312,7 @@ class RecreatedTopicsTick(RecordingTick):
 
     def _not_stopped(self, names: Iterable[str], copies: Mapping[str, OutdatedCopy]) -> list[str]:
         """Return the copies that are not to be deleted any more, by what their flow does by now."""
-        return [name for name in names if not self._has_stopped(copies[name].topic.name)]
+        return [name for name in names if not self.has_stopped(copies[name].topic.name)]
 
     def _created(self, deleted: Sequence[OutdatedCopy]) -> list[str]:
         """Create the copies anew, at once: elsewhere a client that asks for one may have its broker create it.
@@ -339,14 +324,14 @@ class RecreatedTopicsTick(RecordingTick):
         by_copy = {each.copy.name: each for each in deleted}
         upstream = {each.topic.name: each.topic for each in deleted}
         try:
-            source = ClusterTopics(self._source.alias, upstream, self._source.topic_configs(upstream))
-            target = ClusterTopics(self._target.alias, {}, brokers=len(self._target.broker_ids()))
-            planned = plan_topics(source, target, self._settings).creates
-            existed = {each.item for each in self._target.create_topics(planned) if each.existed}
+            source = ClusterTopics(self.source.alias, upstream, self.source.topic_configs(upstream))
+            target = ClusterTopics(self.target.alias, {}, brokers=len(self.target.broker_ids()))
+            planned = plan_topics(source, target, self.settings).creates
+            existed = {each.item for each in self.target.create_topics(planned) if each.existed}
             former = {name: each.copy.topic_id for name, each in by_copy.items()}
             # A broker may tell of the deleted one for a moment yet.
             found = last_seen(
-                lambda: old_topics.look_at(self._target, existed),
+                lambda: old_topics.look_at(self.target, existed),
                 "the topics that somebody else has created",
                 timeout_seconds=_TOLD_SECONDS,
                 until=lambda seen: all(name in seen and seen[name].topic_id != former[name] for name in existed),
@@ -354,12 +339,12 @@ class RecreatedTopicsTick(RecordingTick):
             # Of one that is about to go nothing is changed.
             others = [each for each in planned if each.name in found and found[each.name].topic_id != former[each.name]]
             changes = {each.name: ConfigChange(set=each.configs) for each in others if each.configs}
-            set_to = self._target.alter_configs(changes) if changes else []
+            set_to = self.target.alter_configs(changes) if changes else []
         except ClusterError as problem:
             return [str(problem)]
-        said = [not_as_wanted(by_copy[each.name], found[each.name], each, self._settings.flow) for each in others]
+        said = [not_as_wanted(by_copy[each.name], found[each.name], each, self.settings.flow) for each in others]
         refused = [
-            f"{each.item} on {self._target.alias} does not get its settings: {each.problem}"
+            f"{each.item} on {self.target.alias} does not get its settings: {each.problem}"
             for each in set_to
             if each.problem is not None
         ]
@@ -372,16 +357,16 @@ class RecreatedTopicsTick(RecordingTick):
         problems = {}
         for name in sorted(copies):
             # Behind the record: who has cut the flow by now may not have found it, and applications write there.
-            if not self._has_stopped(copies[name].topic.name):
+            if not self.has_stopped(copies[name].topic.name):
                 problems[name] = _NOT_STOPPED
                 continue
             try:
-                old_topics.close(self._target, [as_before[name]])
+                old_topics.close(self.target, [as_before[name]])
             except ClusterError as refused:
                 problems[name] = f"{refused.doing}: {refused.reason}"
         closed = {name: copy for name, copy in copies.items() if name not in problems}
         if closed:
-            self._pause(_CLOSED_SECONDS)
+            self.pause(_CLOSED_SECONDS)
         found = self._own(closed)
         found.problems = problems | found.problems
         return found
@@ -389,7 +374,7 @@ class RecreatedTopicsTick(RecordingTick):
     def _bounds(self, copies: Iterable[Topic]) -> Found[str, dict[TopicPartition, tuple[int, int]]]:
         """Return where the logs of each topic's partitions begin and end; a topic is reported whole or not at all."""
         partitions = [each for copy in copies for each in copy.topic_partitions]
-        starts, ends = self._target.offsets(partitions, "earliest"), self._target.offsets(partitions, "written")
+        starts, ends = self.target.offsets(partitions, "earliest"), self.target.offsets(partitions, "written")
         found: Found[str, dict[TopicPartition, tuple[int, int]]] = Found()
         for each in partitions:
             if each in starts and each in ends:
@@ -419,7 +404,7 @@ class RecreatedTopicsTick(RecordingTick):
         for each, (start, end) in sorted(logs.items()):
             position = copy.positions.get(TopicPartition(copy.topic.name, each.partition))
             copied = position.downstream if position is not None else 0
-            if (found := self._others(self._settings, each, max(start, copied), end)) is not None:
+            if (found := self.others(self.settings, each, max(start, copied), end)) is not None:
                 return found
         return None
 

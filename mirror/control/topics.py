@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_tick import FlowTick
-from mirror.control.tick import Clock, TickReport, now_ms
+from mirror.control.tick import TickReport
 from mirror.kafka import old_topics
 from mirror.kafka.answers import Found, ItemResult
 from mirror.kafka.brokers import brokers_without
@@ -301,6 +301,7 @@ def read_both_ends(
     )
 
 
+@dataclass(eq=False, repr=False)
 class TopicsTick(FlowTick):
     """Discovery: creates and grows the copies of the source's topics, and the side topics of the flow.
 
@@ -310,11 +311,9 @@ class TopicsTick(FlowTick):
 
     about = "topics"
 
-    def __init__(self, source: Cluster, target: Cluster, settings: FlowSettings, clock: Clock = now_ms) -> None:
-        super().__init__(source, target, settings, clock)
-        self._side_topics_are_fine = False
-        self._expected: tuple[str, ...] = ()
-        self.side_topics_are_there = False
+    _side_topics_are_fine: bool = field(default=False, init=False)
+    _expected: tuple[str, ...] = field(default=(), init=False)
+    side_topics_are_there: bool = field(default=False, init=False)
 
     def tick(self) -> TickReport:
         """Run one round: read both ends, plan, apply."""
@@ -323,24 +322,24 @@ class TopicsTick(FlowTick):
     def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
         # Until all is fine with the side topics, their settings are looked at too.
         source, target = read_both_ends(
-            self._source, self._target, self._settings, all_configs=not self._side_topics_are_fine
+            self.source, self.target, self.settings, all_configs=not self._side_topics_are_fine
         )
-        internal = plan_internal_topics(source, target, self._settings)
-        rounds = [_apply(internal.source, self._source), _apply(internal.target, self._target)]
+        internal = plan_internal_topics(source, target, self.settings)
+        rounds = [_apply(internal.source, self.source), _apply(internal.target, self.target)]
         self._side_topics_are_fine = not any(problems for _, problems in rounds)
         self.side_topics_are_there = self.side_topics_are_there or self._has_side_topics()
-        if self._settings.enabled:
-            copies = replace(plan_topics(source, target, self._settings), config_changes={})
+        if self.settings.enabled:
+            copies = replace(plan_topics(source, target, self.settings), config_changes={})
             # Where topics wait by now the plan says it of each.
-            self._expected = () if copies.blocked else expected_problems(target, self._settings)
-            rounds.append(_apply(copies, self._target))
+            self._expected = () if copies.blocked else expected_problems(target, self.settings)
+            rounds.append(_apply(copies, self.target))
         return sum(done for done, _ in rounds), tuple(problem for _, problems in rounds for problem in problems)
 
     def _has_side_topics(self) -> bool:
         on_source, on_target = (
-            {topic.name for topic in wanted if topic.is_needed} for wanted in _side_topics(self._settings)
+            {topic.name for topic in wanted if topic.is_needed} for wanted in _side_topics(self.settings)
         )
-        return self._source.topics(on_source).keys() == on_source and self._target.topics(on_target).keys() == on_target
+        return self.source.topics(on_source).keys() == on_source and self.target.topics(on_target).keys() == on_target
 
 
 class TopicConfigsTick(FlowTick):
@@ -349,8 +348,8 @@ class TopicConfigsTick(FlowTick):
     about = "topic configs"
 
     def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
-        source, target = read_both_ends(self._source, self._target, self._settings)
-        return _apply(plan_configs(source, target, self._settings), self._target)
+        source, target = read_both_ends(self.source, self.target, self.settings)
+        return _apply(plan_configs(source, target, self.settings), self.target)
 
 
 def _apply(plan: TopicPlan, cluster: Cluster) -> tuple[int, tuple[str, ...]]:

@@ -48,8 +48,8 @@ class UsersTick(FlowTick):
     about = "users"
 
     def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
-        missing = missing_users(scram_users(self._source), scram_users(self._target))
-        target = self._settings.flow.target
+        missing = missing_users(scram_users(self.source), scram_users(self.target))
+        target = self.settings.flow.target
         messages = [
             f"user {each.name} cannot log in on {target}: no {each.mechanism} credentials there; create them by hand"
             for each in missing[:_NAMED]

@@ -241,5 +241,5 @@ def test_what_was_dropped_is_said_once(world: World) -> None:
     world.target.there.remove("east.orders")
     world.look(0)
     assert len(world.look(HOUR).notes) == 1
-    world.log = world._tick._log = Log([])  # type: ignore[assignment]
+    world.log = world._tick.log = Log([])  # type: ignore[assignment]
     assert world.look(HOUR + 1).notes == ()

@@ -120,8 +120,10 @@ class World:
         cluster = cast(Cluster, self)
         log = cast(FlowLog, SimpleNamespace(state=self.state))
         self._tick = RecreatedTopicsTick(
-            *(cluster, cluster, flow_settings(*lines), log, self, self.stopped.__contains__, lambda: 7),
-            *(self.written_by, self.pause),
+            *(cluster, cluster, flow_settings(*lines), log, self, self.stopped.__contains__),
+            clock=lambda: 7,
+            others=self.written_by,
+            pause=self.pause,
         )
 
     def pause(self, seconds: float) -> None:
