@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,7 @@ def test_what_was_written_to_copies_is_found_also_where_they_were_created_anew(
 ) -> None:
     """Deleted on the standby by hand, created by the first who wrote to it: nothing there was copied by the flow."""
     monkeypatch.setattr(written_by_others, "holds_record", lambda *_, **__: True)
-    monkeypatch.setattr(ClusterEnds, "_target", lambda _: Standby({COPY: end}, topic_id))
+    monkeypatch.setattr(ClusterEnds, "_target", lambda _: closing(Standby({COPY: end}, topic_id)))
     path = tmp_path / "mm2.properties"
     path.write_text(FILE + "west->east.enabled=true\nwest->east.topics=bills\n")
     settings = load(path)
@@ -291,7 +292,9 @@ def failed_over(
     logs: Mapping[TopicPartition, int] | None = None,
 ) -> ClusterEnds:
     monkeypatch.setattr(written_by_others, "holds_record", lambda *_, **__: True)
-    monkeypatch.setattr(ClusterEnds, "_target", lambda _: Standby(logs or {COPY: 10, ORDERS: 5}, "there", since))
+    monkeypatch.setattr(
+        ClusterEnds, "_target", lambda _: closing(Standby(logs or {COPY: 10, ORDERS: 5}, "there", since))
+    )
     path = tmp_path / "mm2.properties"
     path.write_text(FILE + "west->east.enabled=true\nwest->east.topics=bills\n")
     settings = load(path)
