@@ -118,7 +118,7 @@ def test_ticks_that_change_what_the_target_has_are_left_out_while_the_flow_is_fa
             return 1, ()
 
     ends = cast(Cluster, None), cast(Cluster, None)
-    tick = unless_cut(runtime, Tick(*ends, runtime.settings, lambda: 7), lambda: 7)
+    tick = unless_cut(runtime, Tick(*ends, runtime.settings, clock=lambda: 7), lambda: 7)
     take_pauses(runtime, Pauses((ALL,)))
     assert tick() == TickReport("topic configs east->west", 7, 1)
     take_pauses(runtime, Pauses((ALL,), cut=replace(ALL, is_cut=True)))
@@ -141,7 +141,7 @@ def test_a_round_that_is_under_way_when_the_flow_is_cut_writes_no_more(engine: E
             raise AssertionError("the second request is not sent")
 
     ends = cast(Cluster, None), cast(Cluster, None)
-    tick = unless_cut(runtime, Tick(*ends, runtime.settings, lambda: 7), lambda: 7)
+    tick = unless_cut(runtime, Tick(*ends, runtime.settings, clock=lambda: 7), lambda: 7)
     assert tick() == TickReport("group offsets east->west", 7, 0, notes=(LEFT_OUT,))
     assert asked == ["lead", "lead"]
 
