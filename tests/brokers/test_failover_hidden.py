@@ -105,6 +105,25 @@ def command(what: str, file: Path, *options: str) -> tuple[int, Any, str]:
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
 
+def test_a_hidden_state_of_the_flow_back_refuses_a_planned_failover_and_is_a_note_of_the_plan(
+    sites: dict[str, EmbeddedCluster], flow: FlowSettings, tmp_path: Path
+) -> None:
+    topics = [
+        (Resource.TOPIC, each.topic, operation)
+        for each in (SHOWN, HIDDEN)
+        for operation in (Operation.READ, Operation.DESCRIBE_CONFIGS)
+    ]
+    group, file = (Resource.GROUP, "*", Operation.DESCRIBE), tmp_path / "mirror.properties"
+    user_with(sites, file, "planner", group, *topics)
+    planned = json.loads(mirror("plan", str(file), "--json").stdout)["flows"][0]
+    said = [each for each in planned["notes"] if "mm2-state.west.internal is not shown there: " in each]
+    assert len(said) == 1, planned
+    file.write_text(f"{file.read_text()}\nwest->east.enabled = true\n")
+    code, _, why = command("failover", file, "--mode", "planned", "--dry-run")
+    assert code == 2, why
+    assert "whether west->east is failed over, or writes to east, is not known: east: " in why
+
+
 def test_a_copied_topic_that_the_source_hides_is_denied_and_that_is_no_pass(
     sites: dict[str, EmbeddedCluster], flow: FlowSettings, tmp_path: Path
 ) -> None:
