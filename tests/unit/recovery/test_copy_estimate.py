@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from mirror.control import same_offsets
 from mirror.control.same_offsets import Logs
+from mirror.kafka.channel import EARLIEST, Channel
+from mirror.kafka.cluster_model import Topic
 from mirror.model.partition import TopicPartition
-from mirror.recovery.copy_estimate import CopyEstimate, estimate_of
+from mirror.recovery import copy_estimate
+from mirror.recovery.copy_estimate import CopyEstimate, estimate_of, sampled
 from mirror.same_offsets.filling import Bounds
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
 NONE = Bounds(0, 0)
 DENSE = Logs(Bounds(0, 6_000_000), NONE, 0.0, 100.0)
+
+
+class Standby:
+    """A cluster whose only log has 4,000 offsets, of which retention has removed 100."""
+
+    def find_offsets(self, partitions: Iterable[TopicPartition], at: int, *_: object) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 100 if at == EARLIEST else 4100)
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_the_newest_offsets_of_a_log_tell_its_records_and_bytes(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the batch of 80 bytes lies before them; each second offset has a marker behind a record."""
+
+    def read_batches(_: object, __: object, start: int, end: int, **___: object) -> Iterator[tuple[bytes, Any]]:
+        assert (start, end) == (3_100, 4_100)
+        yield bytes(80), SimpleNamespace(base_offset=3_090, next_offset=3_110, record_count=20)
+        yield bytes(4_960), SimpleNamespace(base_offset=3_110, next_offset=4_100, record_count=495)
+
+    monkeypatch.setattr(same_offsets, "read_batches", read_batches)
+    monkeypatch.setattr(copy_estimate, "topic_settings", lambda *_: {"orders": {"cleanup.policy": policy}})
+    topic = cast("Topic", SimpleNamespace(topic_partitions=[ORDERS]))
+    logs, compacted = sampled({"orders": topic}, cast("Channel", Standby()), read_committed=False)
+    assert logs == {ORDERS: Logs(Bounds(100, 4_100), NONE, pytest.approx(0.495), pytest.approx(5.0))}
+    assert compacted == ({"orders"} if policy == "compact" else set())
 
 
 def test_records_and_bytes_are_those_of_all_partitions_by_the_sample_of_each() -> None:
