@@ -118,7 +118,7 @@ class Lock:
         self._count = 0
 
     def __enter__(self) -> None:
-        if self._count and self._holder is not self._world.running:
+        while self._count and self._holder is not self._world.running:
             self._world.wait(math.inf, lambda: not self._count)
         self._holder, self._count = self._world.running, self._count + 1
 
