@@ -36,6 +36,7 @@ from mirror.recovery.making_anew import (
     made_anew,
     make_anew_step,
     save_step,
+    saved_topics,
 )
 from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, with_unsure
 from mirror.recovery.rewritten import Rewritten
@@ -157,7 +158,8 @@ def look_home(
     elif done_of(record) is None and is_off_record:
         refusal = f"{forward.flow} is not failed over, by what is on record on {forward.flow.target}"
     # A run that has begun to make topics anew was told to, and may have left them closed.
-    makes_anew = makes_anew or not progress.begun.isdisjoint({SAVE, MAKE_ANEW})
+    is_making_anew = not progress.begun.isdisjoint({SAVE, MAKE_ANEW})
+    makes_anew = makes_anew or is_making_anew
     before = made_anew(move.directory, forward)
     home = move.ends.copied()
     both = alike(record, home)
@@ -166,6 +168,8 @@ def look_home(
     # Behind the point of no return applications write there again, and the flow that copies that is still cut.
     differing = [] if progress.is_beyond_return else _differing(forward, both, home, stranded)
     anew = before | ({each.partition.topic for each in differing} if makes_anew else set())
+    # An engine that was started since does not find out, while the flow is cut, that it has stopped there.
+    anew |= saved_topics(move.directory) if is_making_anew and not progress.is_beyond_return else frozenset()
     # Of another cluster nothing is compared, and nothing is made anew there.
     refusal = refusal or _not_as_it_was(forward, record, others)
     if not makes_anew:

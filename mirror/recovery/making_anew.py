@@ -42,6 +42,11 @@ def made_anew(run: Path, old: FlowEnds) -> frozenset[str]:
     return frozenset(name for name, each in saved.items() if _is_gone(each.topics[0], now.get(name)))
 
 
+def saved_topics(run: Path) -> frozenset[str]:
+    """Return the topics of which this run has saved what only the old cluster has."""
+    return frozenset(_saved(run))
+
+
 def save_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
     """Return the step that saves what only the old cluster has of topics that are to be made anew."""
     source, target = old.flow.source, old.flow.target

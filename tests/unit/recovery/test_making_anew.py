@@ -294,6 +294,36 @@ def test_a_tail_of_markers_in_the_place_of_the_standby_s_records_is_made_anew_to
     assert (world.east_topic, world.at_work) == ("id anew", {EAST})
 
 
+class StartedAgain(OfMarkers):
+    """The engine was started again: of what is paused it does not find out that it has stopped."""
+
+    def copied(self) -> Copied:
+        found = super().copied()
+        return replace(found, stops={}) if self.flow in self.world.paused else found
+
+
+def test_what_was_closed_is_opened_where_the_engine_has_forgotten_why_it_had_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine of both went down: the topic stayed closed, and taking back refused for steps not of this plan."""
+    world = stranded_world()
+    move, forward = replace(move_home(world, tmp_path), ends=OfMarkers(world, HOME.flow)), OfMarkers(world, THERE.flow)
+    plan = look_home(move, forward, makes_anew=True)
+    journal = Journal(tmp_path / "journal.jsonl")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            OfMarkers, "close_topics", lambda *_: world.__dict__.update(is_closed=True, dies_at=world.calls + 1)
+        )
+        with pytest.raises(Killed):
+            carry_out(steps_home(move, forward, None, plan.anew), journal, goes_back=True)
+    assert (world.is_closed, HOME.flow in world.paused) == (True, True)
+    move, forward = replace(move, ends=StartedAgain(world, HOME.flow)), StartedAgain(world, THERE.flow)
+    again = look_home(move, forward, Progress.of(journal.read().entries))
+    assert (again.refusal, again.anew) == (None, {"orders"})
+    assert verdict(take_back(steps_home(move, forward, None, again.anew), journal)) is Verdict.PASS
+    assert (world.is_closed, HOME.flow in world.paused) == (False, False)
+
+
 def test_a_topic_that_was_deleted_by_hand_and_made_anew_by_the_flow_home_is_led_home(tmp_path: Path) -> None:
     """The flow that is cut still has the former topic on record."""
     world = stranded_world()
