@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -224,8 +225,9 @@ def fence(
         if lift:
             _lift_fence(settings, cluster, path, dry_run=dry_run, yes=yes, as_json=as_json)
             return
-        copied = copied_topics(settings, cluster)
+        copied, untold = copied_topics(settings, cluster)
         plan = plan_fence(settings, cluster, path, by=by or current_user(file), known=copied)
+        plan = replace(plan, open_to=(*plan.open_to, *untold))
         if seconds is not None:
             with watched(waits_on(err)):
                 found_writers = watch_fenced(plan, settings, seconds)

@@ -19,11 +19,12 @@ from typing import Any
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
-from mirror.control.flow_log import FlowLog
+from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.tick import now_ms
 from mirror.kafka.acls import NoAuthorizer, create_acls, delete_acls, describe_acls
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.security import UnsupportedSetting
 from mirror.kafka.users import alter_client_quotas, client_quotas
 from mirror.model.acl import EVERY_NAME, EVERYBODY, Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.counts import counted
@@ -259,17 +260,25 @@ def plan_fence(
     )
 
 
-def copied_topics(settings: MirrorSettings, alias: str) -> frozenset[str]:
-    """Return the topics of a cluster that flows of the file have on record as copied; where no target tells, none."""
+def copied_topics(settings: MirrorSettings, alias: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the topics of a cluster that flows of the file have on record as copied, and who may write to others.
+
+    A cluster is fenced also where a target of its flows does not tell, or cannot be reached from this machine: then who
+    writes to topics that are hidden is not stopped, in words for people.
+    """
     found: set[str] = set()
+    untold: list[str] = []
     for each in (one for one in settings.enabled_flows if one.flow.source == alias):
         target = each.flow.target
-        with (
-            suppress(KafkaProblem),
-            closing(FlowLog(settings.clusters[target].client, state_topic(alias), alias=target)) as log,
-        ):
-            found |= {source.topic for source in log.observe().positions}
-    return frozenset(found)
+        try:
+            with closing(FlowLog(settings.clusters[target].client, state_topic(alias), alias=target)) as log:
+                found |= {source.topic for source in log.observe().positions}
+        except NeverRun:
+            continue
+        except (KafkaProblem, UnsupportedSetting, OSError) as problem:
+            which = f"producers of topics that {alias} does not show and {target} has copied"
+            untold.append(f"{which}, of which {target} does not tell: {problem}")
+    return frozenset(found), tuple(untold)
 
 
 def _unseen(cluster: Cluster, names: Collection[str]) -> tuple[str, ...]:

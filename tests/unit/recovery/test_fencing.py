@@ -13,10 +13,12 @@ import pytest
 from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
+from mirror.control.flow_log import NeverRun
 from mirror.kafka.acls import AclListing, NoAuthorizer
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster_model import Partition, Topic
 from mirror.kafka.problems import ConnectionFailed
+from mirror.kafka.security import UnsupportedSetting
 from mirror.model.acl import Acl, QuotaKey
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
@@ -275,15 +277,45 @@ def test_a_topic_that_flows_have_copied_and_that_the_cluster_hides_is_fenced_and
         return SimpleNamespace(observe=lambda: state, close=lambda: None)
 
     monkeypatch.setattr(fence, "FlowLog", log)
-    known = copied_topics(settings, "east")
-    assert known == {"letters"}
+    known, untold = copied_topics(settings, "east")
+    assert (known, untold) == ({"letters"}, ())
     east.hidden = ("letters",)
     found = apply_fence(plan_fence(settings, "east", east.path, by="ann", known=known), settings, east.path)
     assert (found.verdict, east.acls) == (Verdict.UNKNOWN, {denial(each) for each in ("bills", "letters", "orders")})
     assert any("1 topic of east not shown, such as letters" in each for each in found.plan.lacking)
     away = replace(settings, flows=(replace(settings.flows[0], flow=Flow("east", "south")),))
     monkeypatch.setitem(cast(Any, away.clusters), "south", settings.clusters["west"])
-    assert copied_topics(away, "east") == frozenset(), "its target does not tell"
+    known, (said,) = copied_topics(away, "east")
+    assert (known, said) == (
+        frozenset(),
+        "producers of topics that east does not show and south has copied, of which south does not tell: it is away",
+    )
+
+
+@pytest.mark.parametrize(
+    "problem", [UnsupportedSetting("ssl.keystore.location", "x.p12", "no such file"), OSError("x")]
+)
+def test_a_cluster_is_fenced_where_a_target_of_its_flows_cannot_be_reached_from_here(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    """`mirror fence` ended with exit code 2, since the key store of another cluster was not on this machine."""
+
+    def log(*_: object, alias: str) -> SimpleNamespace:
+        raise problem
+
+    monkeypatch.setattr(fence, "FlowLog", log)
+    known, (said,) = copied_topics(settings, "east")
+    assert (known, said.endswith(f"does not tell: {problem}")) == (frozenset(), True)
+
+
+def test_a_flow_that_has_never_run_leaves_nothing_open(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def log(*_: object, alias: str) -> SimpleNamespace:
+        raise NeverRun(alias, "mm2-state.east.internal")
+
+    monkeypatch.setattr(fence, "FlowLog", log)
+    assert copied_topics(settings, "east") == (frozenset(), ())
 
 
 def test_a_watch_looks_at_a_topic_that_was_created_behind_the_fence_too(settings: MirrorSettings, east: East) -> None:
