@@ -57,6 +57,9 @@ def shown(key: str, value: str) -> str:
     """
     if value and is_secret(key):
         return value if value.startswith("${") and value.endswith("}") else HIDDEN
+    # Names of brokers may tell of secrets, and no port is one.
+    if key.endswith("bootstrap.servers") and "@" not in value and "://" not in value:
+        return value
     before = f"{key.rpartition('.')[2]}="
     whole = without_secrets(f"{before}{value}")
     return whole.removeprefix(before) if whole.startswith(before) else HIDDEN

@@ -433,3 +433,9 @@ def test_arguments_that_are_no_secrets_are_shown(argv: tuple[str, ...]) -> None:
 )
 def test_the_case_of_a_key_hides_no_secret_s_name(key: str) -> None:
     assert shown(key, "s3cret") == HIDDEN
+
+
+def test_the_port_of_a_broker_whose_name_tells_of_a_secret_is_shown() -> None:
+    servers = "kafka-token-1:9092,kafka-password:9093"
+    assert shown("east.bootstrap.servers", servers) == servers
+    assert "s3cret" not in shown("east.bootstrap.servers", f"ann:s3cret@{servers}")
