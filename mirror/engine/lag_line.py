@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import TickReport, now_ms, run_tick
+from mirror.copier.work import MOST_SLOT_PATIENCE_SECONDS
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.run_log import logger_of
 from mirror.kafka.cluster import Cluster
@@ -78,9 +79,10 @@ class LagLine:
             since = f"; {more:,} copied in {at - then:.0f} s"
             could = reached.keys() - idle - set(stopped)
             waiting = {} if more else self._waiting(lagged, could, reached)
-            # What is copied in a transaction is not told of before that is committed.
+            # What is copied in a transaction is not told of before that is committed, which it waits for a while.
             transactions = self.runtime.settings.transactions
-            if waiting and (transactions is None or at - self._still_since > transactions.seconds):
+            longest = transactions.seconds + MOST_SLOT_PATIENCE_SECONDS if transactions is not None else 0.0
+            if waiting and at - self._still_since > longest:
                 standstill = (self._standstill(waiting, at - self._still_since),)
         if not waiting:
             self._still_since = at

@@ -134,22 +134,34 @@ def test_a_flow_of_which_nothing_is_copied_for_a_minute_although_records_wait_is
     assert line.tick().is_ok == (isolation == "read_committed"), "behind an open transaction nobody reads"
 
 
-def test_of_a_transaction_that_takes_longer_than_a_minute_nothing_is_told_before_its_end() -> None:
-    log, ends = Log(), Ends()
+def in_transactions(seconds: int) -> FlowRuntime:
+    """A flow in transactions that take records in for so long."""
     runtime = FlowRuntime(
         flow_settings(
             "west.exactly.once.source.support = enabled",
             "east->west.transaction.boundary = interval",
-            "east->west.transaction.boundary.interval.ms = 90000",
+            f"east->west.transaction.boundary.interval.ms = {1_000 * seconds}",
             "west.producer.transaction.timeout.ms = 600000",
         )
     )
     assert runtime.settings.transactions is not None
-    assert runtime.settings.transactions.seconds == 90
-    line = begun(runtime, log, ends)
+    assert runtime.settings.transactions.seconds == seconds
+    return runtime
+
+
+def test_of_a_transaction_that_takes_longer_than_a_minute_nothing_is_told_before_its_end() -> None:
+    log = Log()
+    line = begun(in_transactions(80), log, Ends())
     assert line.tick().is_ok, "a transaction is under way"
     log.state.positions[ORDERS[1]] = Position(2_000, 2_000, 0, True)
     assert line.tick().is_ok
     assert line.tick().is_ok, "the next one"
     (problem,) = line.tick().problems
     assert problem.startswith("nothing was copied in the last 120 s, and 3,000 records")
+
+
+def test_one_that_is_as_long_as_it_is_from_look_to_look_may_end_a_moment_behind_the_next_look() -> None:
+    """The one before had ended right before a look; Kafka Connect's default is one a minute."""
+    line = begun(in_transactions(59), Log(), Ends())
+    assert line.tick().is_ok, "it is being committed"
+    assert not line.tick().is_ok
