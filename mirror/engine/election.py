@@ -18,9 +18,9 @@ from mirror.kafka.log import LogWriter
 from mirror.kafka.log_tail import LogTail
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
-from mirror.model.leadership import Claim, Silence, differing
+from mirror.model.leadership import Claim, Silence, differing, digest_of
 from mirror.model.pause import PauseReport, Pauses
-from mirror.model.state_record import StateRecord, stamped, state_topic
+from mirror.model.state_record import StateRecord, stamped, state_topic, term_of
 from mirror.model.state_values import RunReport, Standby, claim_record, no_standby_record
 
 # How often a claim is renewed, and in what part of the time-out at least.
@@ -30,7 +30,8 @@ _STANDBY_SECONDS = 5.0
 # A standby that has not been heard of for so long is struck off the state topic by the leader.
 _FORGOTTEN_SECONDS = 60.0
 # The only records that a leader's thread must know: a state topic holds thousands of others for each of them.
-_KEYS = (b'["claim"]', b'["standby",', b'["pause"', b'["paused"]', b'["run"]')
+_REPORT = b'["run"]'
+_KEYS = (b'["claim"]', b'["standby",', b'["pause"', b'["paused"]', _REPORT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,9 @@ class Election:
             self._topic_id = self._tail.topic_id
         for record in records:
             if record.key is not None and record.key.startswith(_KEYS):
-                self._state.apply(record.key, record.value)
+                # An engine that was frozen may report late that all was well.
+                term = term_of(record.headers) if record.key == _REPORT else None
+                self._state.apply(record.key, record.value, term)
         self.claim = self._state.claim
         if not self._is_ours(self.claim):
             self.term = None
@@ -259,8 +262,9 @@ class Election:
         if self._is_ours(self.claim) and self.claim is not None:
             self.term = self.claim.term
             self.was_settled, self.former_seconds = was_settled, former_seconds
-            run = self._state.run if not self.differs_in else None
-            self.was_untroubled_at_ms = None if run is None else run.was_untroubled_at_ms
+            run, by = self._state.run, digest_of(self.settings)
+            # Who has claimed the flow last may have reported nothing of its own.
+            self.was_untroubled_at_ms = run.was_untroubled_at_ms if run is not None and by == run.settings else None
             self._renew_at = 0.0
 
     @property

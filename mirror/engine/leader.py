@@ -29,7 +29,7 @@ from mirror.engine.run_log import logger_of
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
 from mirror.model.counts import counted
-from mirror.model.leadership import differing_words
+from mirror.model.leadership import differing_words, digest_of
 from mirror.model.state_record import state_topic
 from mirror.model.state_values import RunReport, pause_report_record
 
@@ -140,7 +140,10 @@ class FlowLeader:
         if self._runtime.settings is not self._settings:
             # The file has changed.
             self._settings = self._runtime.settings
-            election.settings = digests(self._settings, self._timeout_seconds)
+            before, election.settings = election.settings, digests(self._settings, self._timeout_seconds)
+            if election.settings != before:
+                # By the file of before: topics that are chosen since may not have been copied then.
+                self._untroubled_ms = election.was_untroubled_at_ms = None
         if self._is_stuck():
             # An engine that renews and does not copy keeps others from it.
             if led:
@@ -253,9 +256,11 @@ class FlowLeader:
         if state == "RUNNING":
             self._untroubled_ms = at_ms
         # An engine that is started in the middle of an outage has seen none of what was copied before.
-        before = self._election.was_untroubled_at_ms if self._election is not None else None
+        before, by = None, ""
+        if self._election is not None:
+            before, by = self._election.was_untroubled_at_ms, digest_of(self._election.settings)
         known = [each for each in (self._untroubled_ms, before) if each is not None and state != "RUNNING"]
-        return RunReport(state, reasons, at_ms, notes, stopped, max(known, default=None))
+        return RunReport(state, reasons, at_ms, notes, stopped, max(known, default=None), by)
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:
         self._runtime.lease.end()

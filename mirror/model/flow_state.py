@@ -355,7 +355,8 @@ class FlowState:
                 stopped = {TopicPartition(topic, number): why for topic, number, why in content.get("stopped", ())}
                 reasons, at_ms = tuple(content["reasons"]), content["at_ms"]
                 untroubled = content.get("untroubled_at_ms")
-                self.run = RunReport(content["state"], reasons, at_ms, notes, stopped, untroubled)
+                by = content.get("settings", "")
+                self.run = RunReport(content["state"], reasons, at_ms, notes, stopped, untroubled, by)
             case ["pause"]:
                 self.wishes = self.wishes.with_wish(PauseWish.of(None, content))
                 # Whatever was wished by hand before, it is over. A cut is ended by its own wish alone.

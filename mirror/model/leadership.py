@@ -8,6 +8,8 @@ own clock during which it could read the topic: clocks of different machines are
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -94,6 +96,11 @@ def newest(known: Claim | None, read: Claim) -> Claim:
     if read.engine == known.engine or (read.is_confirmed and not known.is_confirmed):
         return read
     return known
+
+
+def digest_of(settings: Mapping[str, str]) -> str:
+    """Return one digest for those of the settings that engines of one flow must have in common."""
+    return hashlib.sha256(json.dumps(sorted(settings.items())).encode()).hexdigest()[:12]
 
 
 def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 
 from mirror.model.acl import Acl, QuotaKey
 from mirror.model.checkpoint import CheckpointedCopy
@@ -39,6 +39,8 @@ class RunReport:
     untroubled_at_ms
         of a report with troubles, or while topics are paused: when engines of the same settings last reported neither;
         None: none has, or that is not on record.
+    settings
+        the digest of what engines of one flow must have in common, by the file of who reported; empty: not on record.
     """
 
     state: str
@@ -47,6 +49,7 @@ class RunReport:
     notes: tuple[str, ...] = ()
     stopped: Mapping[TopicPartition, str] = field(default_factory=dict)
     untroubled_at_ms: int | None = None
+    settings: str = ""
 
     @property
     def troubles(self) -> tuple[str, ...]:
@@ -70,13 +73,14 @@ class RunReport:
             "stopped": [[*source, reason] for source, reason in self.stopped.items()],
         }
         known = {} if self.untroubled_at_ms is None else {"untroubled_at_ms": self.untroubled_at_ms}
-        return json_record(["run"], value | known)
+        by = {"settings": self.settings} if self.settings else {}
+        return json_record(["run"], value | known | by)
 
     def left_behind(self) -> RunReport:
         """Return it as that of an engine that is gone: when it last reported, and what was wrong then, still counts."""
         # Whoever asks later may find no pause in force any more.
         paused = (WERE_PAUSED,) if self.state == "PAUSED" else ()
-        return RunReport("STOPPED", (*self.troubles, *paused), self.at_ms, (), self.stopped, self.untroubled_at_ms)
+        return replace(self, state="STOPPED", reasons=(*self.troubles, *paused), notes=())
 
 
 def stopped_reason(source: TopicPartition, why: str) -> str:

@@ -19,7 +19,7 @@ from mirror.engine import election
 from mirror.engine.election import Election
 from mirror.kafka.problems import ConnectionFailed
 from mirror.model.flow import Flow
-from mirror.model.leadership import Claim
+from mirror.model.leadership import Claim, digest_of
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.model.position import Position
@@ -109,27 +109,79 @@ def test_a_released_flow_is_led_by_another_at_once_in_the_next_term(topic: Topic
     assert (second.term, second.was_settled) == (2, is_settled)
 
 
+A, B = {"topics": "a"}, {"topics": "b"}
+RUNNING = RunReport("RUNNING", (), 5, settings=digest_of(A))
+
+
 @pytest.mark.parametrize(
     ("last", "shared", "at_ms"),
     [
-        (RunReport("RUNNING", (), 5), {"topics": "a"}, 5),
-        (RunReport("STOPPED", (), 5), {"topics": "a"}, 5),
-        (RunReport("DEGRADED", ("no leader",), 5, untroubled_at_ms=3), {"topics": "a"}, 3),
-        (RunReport("PAUSED", (), 5, untroubled_at_ms=3), {"topics": "a"}, 3),
-        (RunReport("STARTING", (), 5), {"topics": "a"}, None),
-        # Another file may select other topics.
-        (RunReport("RUNNING", (), 5), {"topics": "b"}, None),
+        (RUNNING, A, 5),
+        (replace(RUNNING, state="STOPPED"), A, 5),
+        (replace(RUNNING, state="DEGRADED", reasons=("no leader",), untroubled_at_ms=3), A, 3),
+        (replace(RUNNING, state="PAUSED", untroubled_at_ms=3), A, 3),
+        (replace(RUNNING, state="STARTING"), A, None),
+        # Another file may select other topics, and a version that does not say by which file it reports one like it.
+        (RUNNING, B, None),
+        (replace(RUNNING, settings=""), A, None),
     ],
 )
 def test_a_leader_knows_since_when_those_before_it_had_trouble(
     topic: Topic, last: RunReport, shared: dict[str, str], at_ms: int | None
 ) -> None:
-    first, second = topic.engine("first", settings={"topics": "a"}), topic.engine("second", settings=shared)
+    first, second = topic.engine("first", settings=A), topic.engine("second", settings=shared)
     assert first.round(lambda: last)
     assert first.was_untroubled_at_ms is None
     first.release(last, is_settled=True)
     assert second.round(report)
     assert second.was_untroubled_at_ms == at_ms
+
+
+def test_an_engine_that_was_killed_before_its_first_report_vouches_for_nothing_that_was_reported_before(
+    topic: Topic,
+) -> None:
+    """What is on record then is of an engine whose file differs, beside a claim with the file of this one."""
+    first, second, third = (topic.engine(name, settings=by) for name, by in (("1", A), ("2", B), ("3", B)))
+    first.round(lambda: RUNNING)
+    first.release(RUNNING, is_settled=True)
+
+    def killed() -> RunReport:
+        raise ConnectionFailed("killed")
+
+    with pytest.raises(ConnectionFailed):
+        second.round(killed)
+    third.round(report)
+    topic.now += TIMEOUT + 0.001
+    assert third.round(report)
+    assert third.was_untroubled_at_ms is None
+
+
+@pytest.mark.parametrize(("shared", "at_ms"), [(A, 5), (B, None)])
+def test_a_fence_in_between_changes_nothing_of_when_an_engine_had_no_trouble(
+    topic: Topic, shared: dict[str, str], at_ms: int | None
+) -> None:
+    """Who fences a flow that no engine leads, for a pause or a failover, has no file's settings in its claim."""
+    first, fence, second = (topic.engine(name, settings=by) for name, by in (("1", A), ("2", {}), ("3", shared)))
+    first.round(lambda: RUNNING)
+    first.release(RUNNING.left_behind(), is_settled=True)
+    fence.round(RUNNING.left_behind)
+    fence.release(RUNNING.left_behind(), is_settled=False)
+    assert second.round(report)
+    assert second.was_untroubled_at_ms == at_ms
+
+
+def test_what_an_engine_reports_that_thaws_while_another_leads_does_not_count(topic: Topic) -> None:
+    first, second, third = (topic.engine(name, settings=A) for name in "123")
+    first.round(lambda: RUNNING)
+    second.round(report)
+    topic.now += TIMEOUT + 0.001
+    assert second.round(lambda: replace(RUNNING, state="DEGRADED", reasons=("away",), untroubled_at_ms=5))
+    late = replace(RUNNING, at_ms=99).record()
+    topic.log += stamped([late], 1, 0)
+    third.round(report)
+    topic.now += TIMEOUT + 0.001
+    assert third.round(report)
+    assert third.was_untroubled_at_ms == 5
 
 
 def test_a_released_term_is_not_led_on_by_a_late_round_of_the_same_engine(topic: Topic) -> None:

@@ -33,7 +33,7 @@ from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState
-from mirror.model.leadership import differing
+from mirror.model.leadership import differing, digest_of
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.patterns import PatternFilter
@@ -397,6 +397,23 @@ def test_an_engine_that_is_started_in_the_middle_of_an_outage_says_when_those_be
     assert (leader._report().state, leader._report().untroubled_at_ms) == ("STARTING", 5)
     runtime.take_trouble(TopicPartition("orders", 0), "no leader")
     assert (leader._report().state, leader._report().untroubled_at_ms) == ("DEGRADED", 5)
+
+
+def test_by_a_file_that_has_changed_nobody_has_copied_without_trouble_yet() -> None:
+    """Topics that are chosen since were not copied when the last report said that all was well."""
+    leader, runtime, election = leading(1, 1)
+    election.settings = digests(runtime.settings, 600.0)
+    election.was_untroubled_at_ms = 5
+    a_round(leader)
+    runtime.take_result(PartitionResult(runtime.settings.flow, TopicPartition("orders", 0), None))
+    before = leader._report()
+    assert (before.state, before.settings) == ("RUNNING", digest_of(election.settings))
+    runtime.take_settings(replace(runtime.settings, topic_filter=PatternFilter(("orders", "bills"), ())))
+    a_round(leader)
+    runtime.take_trouble(TopicPartition("orders", 0), "no leader")
+    after = leader._report()
+    assert (after.state, after.untroubled_at_ms, after.settings) == ("DEGRADED", None, digest_of(election.settings))
+    assert after.settings != before.settings
 
 
 def test_where_topics_are_paused_a_report_without_trouble_says_nothing_of_when_all_was_seen() -> None:

@@ -147,7 +147,7 @@ def test_what_is_written_is_read_back(
     source: TopicPartition, position: Position, written: tuple[Run, ...], gap: Gap, writer: int
 ) -> None:
     known = Acknowledgement("ann", "größer", 6)
-    report = RunReport("DEGRADED", ("a reason", "größe"), 5, ("a note",), {source: "größer"}, 4)
+    report = RunReport("DEGRADED", ("a reason", "größe"), 5, ("a note",), {source: "größer"}, 4, "a digest")
     state = folded(
         position.record(source),
         chunk_record(source, 2, written),
