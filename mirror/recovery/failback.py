@@ -38,7 +38,8 @@ from mirror.recovery.making_anew import (
     save_step,
     saved_topics,
 )
-from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, with_unsure
+from mirror.recovery.move import FINISH, GROUPS, Move, with_unsure
+from mirror.recovery.other_runs import failover_entry_message
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.staying import NOBODY, Staying
 from mirror.recovery.step_facts import named

@@ -21,7 +21,8 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.denying import DENY, Denying, deny_step
 from mirror.recovery.flow_ends import Copied, Ends, FlowEnds
 from mirror.recovery.group_moves import MovePlan, unseen_groups_message
-from mirror.recovery.move import FINISH, GROUPS, Move, failover_entry_message, with_unsure
+from mirror.recovery.move import FINISH, GROUPS, Move, with_unsure
+from mirror.recovery.other_runs import failover_entry_message
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
 from mirror.recovery.unlisted import removed_there

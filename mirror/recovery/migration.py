@@ -37,7 +37,8 @@ from mirror.recovery.failover import (
 )
 from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, START, Move, failover_entry_message, first_read, result_of
+from mirror.recovery.move import GROUPS, START, Move, first_read, result_of
+from mirror.recovery.other_runs import failover_entry_message
 from mirror.recovery.quiet_source import STOP
 from mirror.recovery.seen_at_work import checked_reads
 from mirror.recovery.step_facts import named, placed_in, rows_in

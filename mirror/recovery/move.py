@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
 from mirror.kafka.problems import KafkaProblem
 from mirror.model.counts import are, counted
-from mirror.model.failover import NOT_UNDERSTOOD, FailoverEntry, Phase, in_the_way
+from mirror.model.failover import FailoverEntry, Phase, in_the_way
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
@@ -24,8 +23,9 @@ from mirror.recovery.denying import DENY
 from mirror.recovery.flow_ends import Copied, FlowEnds, yet_to_be_copied
 from mirror.recovery.group_moves import MovePlan, unseen_groups_message
 from mirror.recovery.group_snapshot import GroupSnapshot
+from mirror.recovery.other_runs import failover_entry_message
 from mirror.recovery.quiet_source import STOP, QuietSource
-from mirror.recovery.seen_at_work import checked_reads, checked_write
+from mirror.recovery.seen_at_work import back_at_work, checked_reads, checked_write
 from mirror.recovery.staying import NOBODY, Staying
 from mirror.recovery.step_facts import (
     COLUMNS,
@@ -251,8 +251,16 @@ class Move:
             found = result_of(self.applications.start(target), at_ms=self.now_ms())
             return replace(found, detail=found.detail + unrecorded)
 
+        def again(known: Known) -> str | None:
+            own = self._of_this(self.record.copied().failovers)
+            if own is None or own.is_beyond_return or own.phase is not Phase.UNDER_WAY or self.part in own.started:
+                return None
+            members = self.ends.members([self.part]) if self.part is not None else ()
+            grown = self.grown_by_others(known) if FENCE in known else None
+            return back_at_work(self.flow.source, own.run, (*members, *([grown] if grown else ())))
+
         doing = f"start the applications on {target}; from here on nothing is taken back"
-        return Step(START, doing, act, is_point_of_no_return=True)
+        return Step(START, doing, act, is_point_of_no_return=True, again=again)
 
     def first_write(self) -> Step:
         """Return the step that waits for the first write on the target."""
@@ -545,24 +553,6 @@ def first_read(facts: Mapping[str, Json]) -> Sequence[Moment]:
         for group, at_ms in (times.items() if isinstance(times, Mapping) else ())
         if at_ms is not None
     ]
-
-
-def failover_entry_message(entry: FailoverEntry, flow: Flow) -> str:
-    """Return, for people, why another run of the procedure must not begin, and what to do."""
-    when = iso_time(entry.at_ms)
-    if entry.mode == NOT_UNDERSTOOD:
-        return (
-            f"the run {entry.run} of {flow} is on record in a way that this version does not understand: go on with "
-            f"the version that wrote it, or, if nobody carries it out any more, give it up by --give-up {entry.run}"
-        )
-    if entry.phase is Phase.DONE:
-        return f"{flow} is failed over already ({entry.mode}, {when}, {entry.where}): mirror failback is the way back"
-    what = "a failback" if entry.phase is Phase.RETURNING else f"a failover ({entry.mode})"
-    begun = f", and has begun to start {entry.has_started} where they go" if entry.has_started else ""
-    return (
-        f"{what} of {flow} is under way since {when}{begun}: {entry.where}; go on with it by --run-directory, or, "
-        f"if that is lost and nobody carries it out any more, give it up by --give-up {entry.run}"
-    )
 
 
 def with_unsure(steps: Sequence[Step], unsure: Sequence[str]) -> tuple[Step, ...]:

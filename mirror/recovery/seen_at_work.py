@@ -15,10 +15,25 @@ from mirror.kafka.channel import Channel, offsets_request
 from mirror.kafka.cluster import Cluster
 from mirror.model.partition import TopicPartition
 from mirror.recovery.applications import Answer, Done, Unobserved
+from mirror.recovery.step_facts import named
 from mirror.waiting import last_seen
 
 Placed = Mapping[str, Mapping[TopicPartition, int]]
 """Where groups were put, by group and partition of the target."""
+
+
+def back_at_work(source: str, run: str, found: Sequence[str]) -> str | None:
+    """Return why applications are not started elsewhere, given who was ``found`` at work on their source; None: nobody.
+
+    That they are being started is not on record: who has an older copy of the run's directory may have taken it back.
+    """
+    if not found:
+        return None
+    return (
+        f"nothing is started, since applications are at work on {source} again ({named(found)}), as by taking back an "
+        f"older copy of this run's directory. Stop them there and go on; if they have written, stay there, and give "
+        f"this run up with another one: --give-up {run}"
+    )
 
 
 def checked_write(answer: Answer, cluster: str, first_written: Callable[[], int | None], seconds: float) -> Answer:

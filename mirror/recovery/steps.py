@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -114,6 +115,8 @@ class Step:
     renews
         the steps before it that are carried out once more, and not taken back, where what it had found is not so any
         more: what they had found does not hold either.
+    again
+        why a process that finds the run behind the point of no return must not carry it out; None: it may.
     """
 
     name: str
@@ -129,6 +132,7 @@ class Step:
     only_watches: bool = False
     concerns: Mapping[str, Json] = field(default_factory=dict)
     renews: Sequence[str] = ()
+    again: Callable[[Known], str | None] = lambda _: None
 
 
 def passing(do: Callable[[], str]) -> Callable[[], Result]:
@@ -248,7 +252,7 @@ class StepsUnderWay:
         self._goes_back = goes_back
         self._runner = _Runner(journal, on_result, monotonic, set(progress.begun))
         self._proven, self._unknown = dict(progress.proven), progress.unknown
-        self._is_beyond = progress.is_beyond_return
+        self._is_beyond = self._was_beyond = progress.is_beyond_return
         self._known: dict[str, Mapping[str, Json]] = {}
         self._next = 0
         self._has_ended = False
@@ -297,6 +301,9 @@ class StepsUnderWay:
         if not is_as_it_was and not self._is_beyond and not self._taken_back_behind(step):
             return False
         if (before is not None or unsure is not None) and not is_as_it_was and not self._renewed(step):
+            return False
+        if self._was_beyond and (problem := _again_of(step, self._known)) is not None:
+            self._runner.failed(step.name, problem)
             return False
         if step.is_point_of_no_return and not self._is_beyond:
             self._journal.append(Event.POINT_OF_NO_RETURN, step=step.name, facts=step.concerns)
@@ -453,6 +460,13 @@ def _drift_of(step: Step, before: StepResult, *, is_beyond_return: bool) -> str 
         return step.drift(before.result.facts)
     except _OPERATIONAL as problem:
         return f"it cannot be known: {problem}"
+
+
+def _again_of(step: Step, known: Known) -> str | None:
+    """Return why a step must not be carried out again; what cannot be found out now is no reason."""
+    with suppress(*_OPERATIONAL):
+        return step.again(known)
+    return None
 
 
 def _result_of(entry: Entry) -> StepResult:

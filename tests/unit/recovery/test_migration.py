@@ -22,7 +22,8 @@ from mirror.recovery.flow_ends import Copied
 from mirror.recovery.group_moves import GroupMoves, MovePlan
 from mirror.recovery.migration import Migration, Word, kept_groups
 from mirror.recovery.remaining import Remaining
-from mirror.recovery.steps import NOT_BEGUN, Progress, StepResult
+from mirror.recovery.step_facts import rows_of
+from mirror.recovery.steps import NOT_BEGUN, Progress, Step, StepResult, carry_out
 from tests.unit.recovery.world import (
     EAST,
     ENTRY,
@@ -304,6 +305,34 @@ def test_an_older_copy_of_the_run_directory_starts_nothing_on_the_old_cluster_th
     assert [each for each in results if each.result.verdict is Verdict.FAIL]
     assert (world.places, world.paused) == (stands, paused)
     assert_there(world, carried(world, newer))
+
+
+@pytest.mark.parametrize("group", [None, "billing"], ids=["producers", "a group"])
+def test_what_an_older_copy_has_started_on_the_old_cluster_is_not_started_on_the_new_one(
+    tmp_path: Path, group: str | None
+) -> None:
+    """The process dies between its point of no return and putting that on record; the copy took itself back."""
+    world = Town()
+    (start,) = (each for each in migration(world, tmp_path).steps() if each.name == f"{group or 'producers'}: start")
+    world.record["ours"] = replace(ENTRY, started=("audit",))
+    known = {"fence": {"ends": rows_of({ORDERS: world.written[EAST]})}} if group is None else {}
+    world.places[group], world.at_work = None, set()
+    assert start.again(known) is None
+    world.places[group] = EAST
+    world.written[EAST] += 1
+    problem = str(start.again(known))
+    assert problem.startswith("nothing is started, since applications are at work on east again (")
+    world.record["ours"] = replace(ENTRY, started=("audit", "billing"), is_beyond_return=True)
+    assert start.again(known) is None, "it is on record: older copies take nothing back"
+
+
+def test_a_run_found_behind_its_point_of_no_return_asks_before_it_starts_anything_again(tmp_path: Path) -> None:
+    said = "they are at work there again"
+    start = Step("start", "", lambda _: pytest.fail("it was started"), is_point_of_no_return=True, again=lambda _: said)
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append(Event.POINT_OF_NO_RETURN, step="start")
+    (result,) = carry_out([start], journal, goes_back=True)
+    assert (result.result.verdict, result.result.detail) == (Verdict.FAIL, said)
 
 
 @dataclass(frozen=True)
