@@ -9,6 +9,7 @@ from mirror.control.same_offsets import FILLERS_A_SECOND, SAMPLE, Logs, read_log
 from mirror.kafka.channel import Channel, topic_settings
 from mirror.kafka.cluster_model import Topic
 from mirror.model.cliff import duration_words
+from mirror.model.counts import are, counted
 from mirror.model.partition import TopicPartition
 
 _POLICY = "cleanup.policy"
@@ -27,27 +28,31 @@ class CopyEstimate:
     ----------
     size_bytes
         of the batches, as they lie in the logs.
+    unread
+        partitions that are not in it, as their logs could not be read.
     """
 
     records: int
     size_bytes: int
     seconds: float
+    unread: int = 0
 
     def __str__(self) -> str:
         """Return it for people, with what it rests on."""
+        left_out = f"; {counted(self.unread, 'partition')} could not be read and {are(self.unread)} not in it"
         time = f"about {duration_words(self.seconds)}" if self.seconds >= 60 else "less than a minute"
         return (
             f"about {self.records:,} records ({self.size_bytes / 1e6:,.1f} MB, by the newest {SAMPLE:,} offsets of "
             f"each partition), {time}: assumed are {_RECORDS_A_SECOND:,} records/s, {_BYTES_A_SECOND // 10**6} MB/s "
             f"and, in each partition, {_MARKERS_A_SECOND} markers/s for offsets without a record; a slow line, or a "
-            "quota, takes longer"
+            f"quota, takes longer{left_out if self.unread else ''}"
         )
 
 
 def sampled(
     topics: Mapping[str, Topic], source: Channel, *, read_committed: bool
-) -> tuple[dict[TopicPartition, Logs], frozenset[str]]:
-    """Return what the logs of topics hold, of the partitions that tell, and which topics are cleaned by key.
+) -> tuple[dict[TopicPartition, Logs], frozenset[str], int]:
+    """Return what the logs of topics hold, which topics are cleaned by key, and how many logs could not be read.
 
     Raises
     ------
@@ -58,10 +63,11 @@ def sampled(
     settings = topic_settings(source, topics, [_POLICY])
     compacted = frozenset(name for name, found in settings.items() if "compact" in (found.get(_POLICY) or ""))
     # None of the copies is there yet.
-    return read_logs(pairs, (), source, source, read_committed=read_committed), compacted
+    logs = read_logs(pairs, (), source, source, read_committed=read_committed)
+    return logs, compacted, len(pairs) - len(logs)
 
 
-def estimate_of(logs: Mapping[TopicPartition, Logs], compacted: Container[str]) -> CopyEstimate:
+def estimate_of(logs: Mapping[TopicPartition, Logs], compacted: Container[str], unread: int) -> CopyEstimate:
     """Return what empty copies of these logs take; ``compacted`` are the topics whose copies are cleaned by key."""
     records = size = filling = 0.0
     for each, log in logs.items():
@@ -72,4 +78,4 @@ def estimate_of(logs: Mapping[TopicPartition, Logs], compacted: Container[str]) 
         # Each partition waits for its own markers.
         filling = max(filling, fillers / FILLERS_A_SECOND + markers / _MARKERS_A_SECOND)
     copying = max(records / _RECORDS_A_SECOND, size / _BYTES_A_SECOND)
-    return CopyEstimate(round(records), round(size), copying + filling)
+    return CopyEstimate(round(records), round(size), copying + filling, unread)

@@ -42,13 +42,23 @@ def test_the_newest_offsets_of_a_log_tell_its_records_and_bytes(policy: str, mon
     monkeypatch.setattr(same_offsets, "read_batches", read_batches)
     monkeypatch.setattr(copy_estimate, "topic_settings", lambda *_: {"orders": {"cleanup.policy": policy}})
     topic = cast("Topic", SimpleNamespace(topic_partitions=[ORDERS]))
-    logs, compacted = sampled({"orders": topic}, cast("Channel", Standby()), read_committed=False)
+    logs, compacted, unread = sampled({"orders": topic}, cast("Channel", Standby()), read_committed=False)
+    assert unread == 0
     assert logs == {ORDERS: Logs(Bounds(100, 4_100), NONE, pytest.approx(0.495), pytest.approx(5.0))}
     assert compacted == ({"orders"} if policy == "compact" else set())
 
 
+def test_logs_that_could_not_be_read_are_not_in_it_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy_estimate, "read_logs", lambda *_, **__: {ORDERS: DENSE})
+    monkeypatch.setattr(copy_estimate, "topic_settings", lambda *_: {})
+    topics = {each.topic: cast("Topic", SimpleNamespace(topic_partitions=[each])) for each in (ORDERS, BILLS)}
+    found = estimate_of(*sampled(topics, cast("Channel", None), read_committed=False))
+    assert (found.records, found.unread) == (6_000_000, 1)
+    assert str(found).endswith("takes longer; 1 partition could not be read and is not in it")
+
+
 def test_records_and_bytes_are_those_of_all_partitions_by_the_sample_of_each() -> None:
-    found = estimate_of({ORDERS: DENSE, BILLS: Logs(Bounds(100, 300), NONE, 0.5, 10.0)}, frozenset())
+    found = estimate_of({ORDERS: DENSE, BILLS: Logs(Bounds(100, 300), NONE, 0.5, 10.0)}, frozenset(), 0)
     assert (found.records, found.size_bytes) == (6_000_100, 600_002_000)
 
 
@@ -61,17 +71,17 @@ def test_records_and_bytes_are_those_of_all_partitions_by_the_sample_of_each() -
     ],
 )
 def test_what_takes_longest_of_records_and_bytes_counts_and_markers_on_top(logs: Logs, seconds: float) -> None:
-    assert estimate_of({ORDERS: logs}, frozenset()).seconds == seconds
+    assert estimate_of({ORDERS: logs}, frozenset(), 0).seconds == seconds
 
 
 def test_partitions_get_their_markers_at_the_same_time() -> None:
     half = replace(DENSE, share_without_record=0.5, offset_bytes=0.0)
-    assert estimate_of({ORDERS: half, BILLS: half}, frozenset()).seconds == 60 + 150_000
+    assert estimate_of({ORDERS: half, BILLS: half}, frozenset(), 0).seconds == 60 + 150_000
 
 
 def test_a_compacted_copy_is_filled_by_records_which_takes_seconds() -> None:
     half = replace(DENSE, share_without_record=0.5, offset_bytes=0.0)
-    assert estimate_of({ORDERS: half}, frozenset({"orders"})).seconds == 30 + 3
+    assert estimate_of({ORDERS: half}, frozenset({"orders"}), 0).seconds == 30 + 3
 
 
 def test_people_are_told_what_the_time_rests_on() -> None:
