@@ -429,9 +429,11 @@ def _replaced(
                 return last if is_own and is_filler(each) else None
     if not is_compacted:
         return last
-    # Its own cleaner may have removed it, but for a later one of its key alone; or what deletes one, after a while.
-    batches = read_batches(source, work.source, last + 1, ends.source_end, read_committed=flow.read_committed)
-    behind = (each.key for each in _originals(work, batches, last + 1, ends.source_end))
+    # Its own cleaner may have removed it, but for a later one of its key alone that is copied; or what deletes one,
+    # after a while.
+    end = min(ends.source_end, ends.target_end)
+    batches = read_batches(source, work.source, last + 1, end, read_committed=flow.read_committed)
+    behind = (each.key for each in _originals(work, batches, last + 1, end))
     return None if original.value is None or original.key in behind else last
 
 

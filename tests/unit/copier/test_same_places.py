@@ -694,8 +694,10 @@ def test_a_filler_where_a_truncated_source_has_another_record_by_now_stops_the_c
     [
         (b"order", [], 4),
         (b"order", [b"other"], 4),
-        # The copy of that one, or of one behind it, may be what the cleaner has removed the record for.
-        (b"order", [b"other", b"key"], None),
+        # The copy of that one is what the cleaner has removed the record for.
+        (b"order", [b"key"], None),
+        # Up to there the copy does not reach: no cleaner has removed anything for what is not copied yet.
+        (b"order", [b"other", b"key"], 4),
         # What deletes a key is removed after a while without any.
         (None, [], None),
     ],
