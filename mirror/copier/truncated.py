@@ -12,8 +12,9 @@ Invariants:
     which the flow back has made the copies that are read here. An original was not replaced.
 (c) What the flow itself has written there behind the position is no copy of what lay before it: its sequence is not
     before that of the next batch, or its epoch is a later one. An engine that was killed before it had put the answer
-    on record leaves no other trace. Between the last copy and the position, where others had written, it lies in the
-    place of that: no copy is gone then, and it is matched.
+    on record leaves no other trace. Nor is what was aborted a copy: of another slot no sequence tells. Between the last
+    copy and the position, where others had written, it lies in the place of that: no copy is gone then, and it is
+    matched.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mirror.copier.resume import Ends
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka.batch import LARGEST_SEQUENCE, Header
 from mirror.kafka.channel import Channel
-from mirror.kafka.log import LogReader, batch_at
+from mirror.kafka.log import LogReader, batch_at, is_aborted_at
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import Run, Runs
@@ -57,7 +58,11 @@ def truncated_at(
         header = batch_at(target, work.target, last) if last >= ends.target_start else None
         if (
             header is None
-            or (_is_copy(last, header, flow, work, state) and not _is_behind(handover.position.next_batch, header))
+            or (
+                _is_copy(last, header, flow, work, state)
+                and not _is_behind(handover.position.next_batch, header)
+                and not _came_to_nothing(last, header, work, handover, target)
+            )
             or _is_original(run, last, header, work, handover, ends, source)
         ):
             break
@@ -109,6 +114,13 @@ def _is_behind(next_batch: NextBatch | None, header: Header) -> bool:
         return header.producer_epoch > next_batch.epoch
     # Behind the last sequence comes the first one.
     return (header.base_sequence - next_batch.sequence) % (LARGEST_SEQUENCE + 1) <= LARGEST_SEQUENCE // 2
+
+
+def _came_to_nothing(offset: int, header: Header, work: PartitionWork, handover: Handover, target: Channel) -> bool:
+    """Tell whether what lies there was aborted; of the producer that writes on, its sequence tells that already."""
+    following = handover.position.next_batch
+    is_another = following is None or header.producer_id != following.producer_id
+    return header.is_transactional and is_another and is_aborted_at(target, work.target, offset)
 
 
 def _is_original(

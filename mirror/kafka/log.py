@@ -268,6 +268,22 @@ def batch_at(channel: Channel, partition: TopicPartition, offset: int) -> Header
     return next((header for _, header in found if header.base_offset <= offset < header.next_offset), None)
 
 
+def is_aborted_at(channel: Channel, partition: TopicPartition, offset: int) -> bool:
+    """Tell whether the batch at an offset was written in a transaction that came to nothing.
+
+    False also while an earlier one is open, whoever has written that: it is not told then.
+
+    Raises
+    ------
+    KafkaProblem
+        if it cannot be read.
+    """
+    reader = LogReader(channel, partition, offset)
+    reader.ask(read_committed=True, most_bytes=1)
+    found = reader.answer()
+    return reader.position > offset and not any(each.base_offset <= offset < each.next_offset for _, each in found)
+
+
 def decoded(channel: Channel, partition: TopicPartition, content: memoryview) -> list[Record]:
     """Return the records of a batch that was read of ``partition``.
 

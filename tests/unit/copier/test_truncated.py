@@ -192,8 +192,11 @@ def test_where_the_source_was_truncated_each_engine_goes_on_behind_what_a_killed
     assert [each.kind for each in copying.state().gaps.values()] == [GapKind.TRUNCATED]
 
 
-def test_so_they_are_where_that_was_in_a_transaction_which_came_to_nothing(copying: Copying) -> None:
-    copying.told(slot=slot(), producer=None)
+@pytest.mark.parametrize("whose", ["the same slot", "another slot"])
+def test_so_they_are_where_that_was_in_a_transaction_which_came_to_nothing(copying: Copying, whose: str) -> None:
+    """Of another slot, as after the partition was given to another task, no sequence tells."""
+    other = Producer(OURS.producer_id + 1, 0, is_transactional=True)
+    copying.told(slot=slot(), producer=None, writers=copying.flow.writers | {other.producer_id})
     copying.begin(b"0")
     copying.source().write(b"1", b"2")
     copying.epoch(0.5)
@@ -201,7 +204,7 @@ def test_so_they_are_where_that_was_in_a_transaction_which_came_to_nothing(copyi
     following = handover.position.next_batch
     assert following is not None
     copying.copy().truncate(2)
-    producer = slot().producer
+    producer = slot().producer if whose == "the same slot" else other
     copying.copy().open[producer.producer_id] = 2
     written = [Record(number, TIME, None, b"aborted", (), -1) for number in range(3)]
     copying.copy().put(bytes(batch.encode(written, 0, producer, following.sequence)))
@@ -209,6 +212,18 @@ def test_so_they_are_where_that_was_in_a_transaction_which_came_to_nothing(copyi
     copying.handovers[ORDERS] = replace(handover, clean=False)
     result = copying.epoch(60.0)[ORDERS]
     assert "ended at offset 2, before the position 4 recorded for it: it was truncated; 2 copies" in str(result.stopped)
+
+
+def test_while_an_application_s_transaction_keeps_that_from_being_told_the_last_copy_passes_for_one(
+    copying: Copying,
+) -> None:
+    copying.told(slot=slot(), producer=None)
+    copying.begin(b"0")
+    handover = copying.handovers[ORDERS]
+    copying.copy().open[40] = 0
+    position = replace(handover.position, next_batch=None)
+    copying.handovers[ORDERS] = replace(handover, clean=False, position=position)
+    assert copying.epoch()[ORDERS].stopped is None
 
 
 def test_the_last_copy_is_none_that_was_written_behind_the_position_where_sequences_begin_again(
