@@ -7,8 +7,8 @@ the last one: the copies of what came after it lie on the target, and are matche
 Invariants:
 
 (a) Where nothing was lost, nothing is read but what others have written, and not much of that: one marker alone ends
-    what was committed with the position. Of very much that others wrote the beginning is looked at: the flow's next
-    transaction came within a second or so, while it copied.
+    what was committed with the position. Of very much that others wrote more than the beginning is read only where the
+    copy's leader knows producers of the flow that do not stand where the position says (KIP-664).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from mirror.copier.tail_match import Batch
+from mirror.kafka import codes, partition_state
 from mirror.kafka.batch import marker_is_abort
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
 from mirror.kafka.log import LogReader, read_batches
-from mirror.kafka.problems import KafkaProblem
+from mirror.kafka.problems import BrokerRefused, KafkaProblem
 from mirror.model.partition import TopicPartition
+from mirror.model.position import NextBatch, Position
 
 LOST_END = "the state topic has lost the end of what it had, as by an unclean leader election"
 # A transaction takes a record and its marker.
@@ -28,10 +30,17 @@ _LEAST = 2
 _MOST_OF_OTHERS = 2 << 20
 
 
-def has_committed(target: Channel, copy: TopicPartition, start: int, end: int, is_ours: Callable[[int], bool]) -> bool:
+def has_committed(
+    target: Channel,
+    copy: TopicPartition,
+    start: int,
+    end: int,
+    is_ours: Callable[[int], bool],
+    next_batch: NextBatch | None = None,
+) -> bool:
     """Tell whether a flow has committed records to its copy from ``start`` up to, not including, ``end``.
 
-    Its transactions have all ended there.
+    Its transactions have all ended there. ``next_batch``: as whom it goes on behind ``start``, as far as known.
 
     Raises
     ------
@@ -40,13 +49,15 @@ def has_committed(target: Channel, copy: TopicPartition, start: int, end: int, i
     """
     if end - start < _LEAST:
         return False
-    of_others, open_transactions = 0, set[int]()
+    of_others, is_read_on, open_transactions = 0, False, set[int]()
     for content, header in LogReader(target, copy, start).read_to(end, with_markers=True):
         writer = header.producer_id
         if not is_ours(writer):
             of_others += len(content)
-            if of_others > _MOST_OF_OTHERS:
-                return False
+            if of_others > _MOST_OF_OTHERS and not is_read_on:
+                is_read_on = _may_have_written(target, copy, is_ours, next_batch)
+                if not is_read_on:
+                    return False
         elif not header.is_control:
             # What was sent without transactions says nothing of them.
             open_transactions |= {writer} if header.is_transactional else set()
@@ -57,8 +68,23 @@ def has_committed(target: Channel, copy: TopicPartition, start: int, end: int, i
     return False
 
 
+def _may_have_written(
+    target: Channel, copy: TopicPartition, is_ours: Callable[[int], bool], next_batch: NextBatch | None
+) -> bool:
+    """Tell by what the leader knows of producers whether a flow may have written since; it forgets them after a day."""
+    found = partition_state.active_producers(target, [copy])
+    problem = found.problems.get(copy)
+    if isinstance(problem, BrokerRefused) and (problem.is_denied or problem.code == codes.UNSUPPORTED_VERSION):
+        return False
+    known = [
+        (each.producer_id, each.epoch, each.last_sequence) for each in found.whole()[copy] if is_ours(each.producer_id)
+    ]
+    expected = next_batch and (next_batch.producer_id, next_batch.epoch, next_batch.sequence - 1)
+    return known not in ([], [expected])
+
+
 def committed_behind(
-    target: Channel, positions: Mapping[TopicPartition, int], is_ours: Callable[[int], bool]
+    target: Channel, positions: Mapping[TopicPartition, Position], is_ours: Callable[[int], bool]
 ) -> frozenset[TopicPartition]:
     """Return the copies in which a flow has committed records behind positions that were committed; or may have.
 
@@ -71,7 +97,8 @@ def committed_behind(
     found = set(positions) - (starts.keys() & ends.keys())
     for copy in positions.keys() - found:
         try:
-            behind = has_committed(target, copy, max(positions[copy], starts[copy]), ends[copy], is_ours)
+            start = max(positions[copy].downstream, starts[copy])
+            behind = has_committed(target, copy, start, ends[copy], is_ours, positions[copy].next_batch)
         except KafkaProblem:
             behind = True
         found |= {copy} if behind else set()

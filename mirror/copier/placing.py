@@ -255,7 +255,7 @@ def _go_on(
     behind = max(handover.position.downstream, ends.target_start)
     # One that is not the last is as good as none: what was committed behind it is matched.
     has_lost = may_be_committed and has_committed(
-        target, work.target, behind, ends.target_end, flow.writers.__contains__
+        *(target, work.target, behind, ends.target_end, flow.writers.__contains__), handover.position.next_batch
     )
     if has_lost:
         if (why := undecided(target, work.target, ends.target_end)) is not None:

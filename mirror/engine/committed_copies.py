@@ -29,7 +29,7 @@ def reaching_further(
         if the target cannot be reached.
     """
     paused = paused_of(state.pauses, state.positions) & copies.keys()
-    positions = {copies[each]: state.positions[each].downstream for each in paused if state.positions[each].atomic}
+    positions = {copies[each]: state.positions[each] for each in paused if state.positions[each].atomic}
     if not positions:
         return frozenset()
     with closing(Channel(flow.target, client)) as channel:

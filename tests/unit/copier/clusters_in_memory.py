@@ -531,7 +531,14 @@ class MemoryCluster:
         partition = topic.PartitionResponse
 
         def answer(name: str, number: int) -> Any:
-            last = {header.producer_id: header for _, header in self.partitions[TopicPartition(name, number)].log}
+            log = [header for _, header in self.partitions[TopicPartition(name, number)].log]
+            last = {header.producer_id: header for header in log}
+            # A marker of the same epoch leaves the sequence as it was.
+            sequences = {
+                (header.producer_id, header.producer_epoch): header.base_sequence + header.record_count - 1
+                for header in log
+                if not header.is_control
+            }
             return partition(
                 partition_index=number,
                 error_code=0,
@@ -539,7 +546,7 @@ class MemoryCluster:
                     partition.ProducerState(
                         producer_id=producer_id,
                         producer_epoch=header.producer_epoch,
-                        last_sequence=-1 if header.is_control else header.base_sequence + header.record_count - 1,
+                        last_sequence=sequences.get((producer_id, header.producer_epoch), -1),
                         last_timestamp=header.times[1],
                         coordinator_epoch=-1,
                         current_txn_start_offset=-1,

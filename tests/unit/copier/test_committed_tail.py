@@ -13,6 +13,7 @@ from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel
 from mirror.model.gap import GapKind
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from tests.unit.copier.copying_in_memory import ORDERS, PAID, Copying, both_positions, slot, taken_over
 
 THEIRS = Producer(40, 0, is_transactional=True)
@@ -172,6 +173,20 @@ def test_of_very_much_that_others_wrote_only_the_beginning_is_read(
     assert len(exact.copy().reads) < 6
 
 
+def test_of_very_much_that_others_wrote_all_is_read_where_the_leader_knows_that_the_flow_has_written_since(
+    exact: Copying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flow had rested meanwhile; what it committed then came twice."""
+    monkeypatch.setattr(committed_tail, "_MOST_OF_OTHERS", 1_000)
+    exact.copy().most_bytes = 1
+    for _ in range(10):
+        exact.copy().write(b"x" * 400)
+    commit_more(exact, b"1")
+    result = exact.epoch()[ORDERS]
+    assert (result.skipped_by_match, result.stopped) == (1, None)
+    assert exact.copy().committed() == [b"0", *[b"x" * 400] * 10, b"1"]
+
+
 def test_while_somebody_s_transaction_keeps_it_from_being_read_it_is_waited_for(exact: Copying) -> None:
     exact.copy().open[THEIRS.producer_id] = exact.copy().end
     exact.copy().write(b"theirs", producer=THEIRS)
@@ -191,14 +206,16 @@ def test_of_several_copies_those_are_named_in_which_more_was_committed_or_of_whi
     def found() -> frozenset[TopicPartition]:
         channel = Channel("west", exact.flow.target_client)
         with closing(channel):
-            return committed_tail.committed_behind(channel, {copy: at, paid: 0}, exact.flow.writers.__contains__)
+            return committed_tail.committed_behind(
+                channel, {copy: at, paid: Position(0, 0, 0, True)}, exact.flow.writers.__contains__
+            )
 
-    at = handed_over(exact).position.downstream
+    at = handed_over(exact).position
     assert found() == set()
     exact.source().write(b"1")
     exact.epoch(0.5)
     assert found() == {copy}
-    at = handed_over(exact).position.downstream
+    at = handed_over(exact).position
     exact.copy().refuse_fetch(29)
     assert found() == {copy}
     exact.copy(PAID).leader = None

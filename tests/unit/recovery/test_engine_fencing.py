@@ -60,7 +60,7 @@ class Flow:
         self.refusing = Refusing()
         # What was committed behind positions, as their copies tell.
         self.behind: frozenset[TopicPartition] = frozenset()
-        self.asked_behind: list[dict[TopicPartition, int]] = []
+        self.asked_behind: list[dict[TopicPartition, Position]] = []
         self.state = FlowState()
         for record in (
             pause_record(PauseWish("all", None, True, "ann", 1)),
@@ -93,7 +93,7 @@ class Flow:
         return Refusing()
 
     def committed_behind(
-        self, _: Any, positions: dict[TopicPartition, int], is_ours: Callable[[int], bool]
+        self, _: Any, positions: dict[TopicPartition, Position], is_ours: Callable[[int], bool]
     ) -> frozenset[TopicPartition]:
         self.asked_behind.append(positions)
         return self.behind
@@ -177,7 +177,7 @@ def test_a_committed_position_does_not_count_where_more_was_committed_behind_it(
         found = flow.try_once(of(flow))
         assert found is not None
         assert set(found.unsettled) == ({ORDERS} if behind else set())
-        assert flow.asked_behind == [{COPY: 7}]
+        assert [{copy: at.downstream for copy, at in asked.items()} for asked in flow.asked_behind] == [{COPY: 7}]
     flow = Flow(2, 2)
     assert flow.try_once(of(flow)) is not None
     assert flow.asked_behind == [], "of what was not committed nothing is asked"
