@@ -26,6 +26,9 @@ from mirror.waiting import WaitTimeout, wait_until
 PROBES = 3
 PROBE_SECONDS = 0.5
 DETECT_SECONDS = 300.0
+# Where somebody listens: over a long line a login takes many round trips, and a broker under load takes its time. Three
+# rounds of these have to fit into the time that a failover gives them (30 s).
+_LISTENED_SECONDS = 5.0
 # Who refuses connections says so at once: three refusals in a moment would be one.
 _PAUSE_SECONDS = 0.3
 # Rounds that are further apart are no row: nobody has seen what was in between.
@@ -270,11 +273,14 @@ def _joined(before: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:
 
 
 def _ask(settings: ClusterSettings, seconds: float, cluster_id: str) -> Signal:
-    # A client would go on trying until its time is over.
-    if (refused := _refusal(settings.bootstrap_servers, seconds)) is not None:
-        return Signal(refused)
     try:
-        with Cluster.connect(settings, client_id="probe", timeout_seconds=seconds) as cluster:
+        is_listened = _is_listened_at(settings.bootstrap_servers, seconds)
+    except ConnectionRefusedError as problem:
+        # A client would go on trying until its time is over.
+        return Signal(f"{settings.bootstrap_servers}: {problem.strerror}")
+    patience = max(seconds, _LISTENED_SECONDS) if is_listened else seconds
+    try:
+        with Cluster.connect(settings, client_id="probe", timeout_seconds=patience) as cluster:
             if cluster_id and cluster.cluster_id != cluster_id:
                 return Signal(f"another cluster answers there ({cluster.cluster_id})")
             return Signal(None, cluster.broker_addresses())
@@ -285,13 +291,19 @@ def _ask(settings: ClusterSettings, seconds: float, cluster_id: str) -> Signal:
         return Signal(None, refusal=problem.reason if lets_nobody_in else None)
 
 
-def _refusal(address: str, seconds: float) -> str | None:
-    """Return that nobody listens at an address, if its machine says so; None: somebody does, or nobody can tell."""
+def _is_listened_at(address: str, seconds: float) -> bool:
+    """Whether somebody takes connections at an address; False also if nobody can tell.
+
+    Raises
+    ------
+    ConnectionRefusedError
+        if nobody does, as its machine says.
+    """
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
-    except ConnectionRefusedError as problem:
-        return f"{address}: {problem.strerror}"
+    except ConnectionRefusedError:
+        raise
     except (OSError, ValueError):
-        return None
-    return None
+        return False
+    return True

@@ -296,3 +296,36 @@ def test_an_address_that_refuses_connections_is_not_asked_until_the_time_is_over
         address = f"127.0.0.1:{unused.getsockname()[1]}"
         gone = wait_until_gone(ClusterSettings("east", {"bootstrap.servers": address}), probe_seconds=60.0)
     assert gone.probes == 3
+
+
+def test_an_address_that_takes_connections_has_longer_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster at the other end of a long line, or under heavy load, was taken for gone while it served."""
+    given: list[float] = []
+
+    def connect(settings: ClusterSettings, *, client_id: str, timeout_seconds: float) -> None:
+        given.append(timeout_seconds)
+        raise ClusterUnreachable("east", settings.bootstrap_servers, "no answer in time")
+
+    monkeypatch.setattr(probing_module.Cluster, "connect", connect)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        probe_each(ClusterSettings("east", {"bootstrap.servers": address}), 1.0)
+        probe_each(ClusterSettings("east", {"bootstrap.servers": address}), 60.0)
+    assert given == [5.0, 60.0]
+
+
+def test_an_address_where_connections_are_swallowed_is_not_asked_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that is cut off swallows them: that is noticed as soon as before."""
+    given: list[float] = []
+
+    def connect(settings: ClusterSettings, *, client_id: str, timeout_seconds: float) -> None:
+        given.append(timeout_seconds)
+        raise ClusterUnreachable("east", settings.bootstrap_servers, "no answer in time")
+
+    def swallow(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(probing_module.Cluster, "connect", connect)
+    monkeypatch.setattr(probing_module.socket, "create_connection", swallow)
+    probe_each(ONE, 1.0)
+    assert given == [1.0]
