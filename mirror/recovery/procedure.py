@@ -509,7 +509,8 @@ def stopped_message(directory: Path, cluster: str) -> str:
         return ""
     return (
         f"the run in {directory} has stopped the applications on {cluster}, and has not started them anywhere: "
-        f"if they are to go on there without it, start them on {cluster} yourself"
+        "the same command goes on with the run, as soon as what is said below is over; if they are to go on there "
+        f"without it, start them on {cluster} yourself"
     )
 
 

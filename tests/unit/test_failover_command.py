@@ -571,6 +571,7 @@ def test_what_a_run_has_stopped_is_said_where_the_target_no_longer_answers(
     told = " ".join(found.stderr.split())
     assert found.exit_code == 3
     assert "has stopped the applications on east, and has not started them anywhere" in told
+    assert "the same command goes on with the run" in told
     assert "connection refused" in told
     found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--run-directory", f"{run}-2"])
     assert "has stopped" not in found.stderr
