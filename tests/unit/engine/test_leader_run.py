@@ -47,6 +47,7 @@ class World:
         self.was_settled = False
         self.former_seconds = 0.0
         self.was_untroubled_at_ms: int | None = None
+        self.settings: dict[str, str] = {}
         self.differs_in: tuple[str, ...] = ()
         self.claim = None
         self.pauses = Pauses()

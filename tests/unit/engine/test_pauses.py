@@ -245,6 +245,7 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
         was_settled=True,
         former_seconds=0.0,
         was_untroubled_at_ms=None,
+        settings={},
         differs_in=(),
         round=lambda _: True,
         publish=publish,
