@@ -101,8 +101,9 @@ def foreign_records(each: ForeignWriter, now_ms: int, own: Container[int] = ()) 
 def _what(each: ForeignWriter, own: Container[int]) -> str:
     if each.producer_id in own:
         return (
-            "arrived after this flow had been taken over or an epoch had given them up: they are there twice; see the "
-            "note on fencing"
+            "arrived after this flow had been taken over or an epoch had given them up: unless a log cleaner has "
+            "removed them, they are there twice. mirror verify counts what is there; whether the target refuses such "
+            "requests stands in mirror status under late requests of earlier engines"
         )
     return (
         f"no mirror wrote ({_who(each.producer_id)}): nobody else should write there, or its readers get what the "
