@@ -2,7 +2,8 @@
 
 A batch between ours that bears the flow's own producer id is one that arrived late: an engine had sent it before
 another took the flow over, or before an epoch gave it up. Its records are there twice. Where the target fences
-producers there is none (``mirror.engine.flow_producers``).
+producers there is none (``mirror.engine.flow_producers``). Of a compacted topic the same is seen of copies whose
+originals were cleaned before an engine that was killed had put them on record.
 """
 
 from __future__ import annotations
@@ -101,9 +102,9 @@ def foreign_records(each: ForeignWriter, now_ms: int, own: Container[int] = ()) 
 def _what(each: ForeignWriter, own: Container[int]) -> str:
     if each.producer_id in own:
         return (
-            "arrived after this flow had been taken over or an epoch had given them up: unless a log cleaner has "
-            "removed them, they are there twice. mirror verify counts what is there; whether the target refuses such "
-            "requests stands in mirror status under late requests of earlier engines"
+            "arrived after this flow had been taken over or an epoch had given them up, and are there twice, or whose "
+            "originals a log cleaner has removed from the source. mirror verify counts what is there; whether the "
+            "target refuses such requests stands in mirror status under late requests of earlier engines"
         )
     return (
         f"no mirror wrote ({_who(each.producer_id)}): nobody else should write there, or its readers get what the "
