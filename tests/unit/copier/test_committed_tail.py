@@ -158,14 +158,19 @@ def test_a_flow_that_was_set_to_transactions_finds_what_was_committed_behind_the
     assert copying.copy().committed() == [b"0", b"1", b"2"]
 
 
-def test_of_very_much_that_others_wrote_only_the_beginning_is_read(
-    exact: Copying, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Applications at work on the target may have written for months since the flow rested."""
+def much_of_others(exact: Copying, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have others write to the copy four times as much as is read of them, in batches that are read one at a time."""
     monkeypatch.setattr(committed_tail, "_MOST_OF_OTHERS", 1_000)
     exact.copy().most_bytes = 1
     for _ in range(10):
         exact.copy().write(b"x" * 400)
+
+
+def test_of_very_much_that_others_wrote_only_the_beginning_is_read(
+    exact: Copying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Applications at work on the target may have written for months since the flow rested."""
+    much_of_others(exact, monkeypatch)
     exact.handovers[ORDERS] = handed_over(exact)
     taken_over(exact)
     exact.copy().reads.clear()
@@ -177,10 +182,7 @@ def test_of_very_much_that_others_wrote_all_is_read_where_the_leader_knows_that_
     exact: Copying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The flow had rested meanwhile; what it committed then came twice."""
-    monkeypatch.setattr(committed_tail, "_MOST_OF_OTHERS", 1_000)
-    exact.copy().most_bytes = 1
-    for _ in range(10):
-        exact.copy().write(b"x" * 400)
+    much_of_others(exact, monkeypatch)
     commit_more(exact, b"1")
     result = exact.epoch()[ORDERS]
     assert (result.skipped_by_match, result.stopped) == (1, None)

@@ -52,8 +52,8 @@ def test_copies_that_are_gone_are_noticed_however_much_was_written_in_their_plac
     assert (again.stopped, copying.copy().values()) == (None, [b"0", *theirs, b"1", b"2"])
 
 
-def test_the_record_that_shows_that_copies_are_gone_is_told_to_be_there_twice(copying: Copying) -> None:
-    """It stands where they were; a copy in order has it behind them once more."""
+def show_that_copies_are_gone(copying: Copying) -> None:
+    """Have the target lose two copies of three while an engine runs, and a record written in the place of the first."""
     copying.begin(b"0")
     for value in (b"1", b"2"):
         copying.source().write(value)
@@ -61,6 +61,11 @@ def test_the_record_that_shows_that_copies_are_gone_is_told_to_be_there_twice(co
     copying.copy().truncate(1)
     copying.source().write(b"3")
     copying.epoch(1.0)
+
+
+def test_the_record_that_shows_that_copies_are_gone_is_told_to_be_there_twice(copying: Copying) -> None:
+    """It stands where they were; a copy in order has it behind them once more."""
+    show_that_copies_are_gone(copying)
     stopped = copying.epoch(5.0)[ORDERS]
     assert "it was truncated; 2 copies" in str(stopped.stopped)
     again, lost = copying.state().gaps.values()
@@ -151,13 +156,7 @@ def test_a_copy_that_is_made_again_goes_on_after_a_crash_too_behind_what_showed_
     copying: Copying,
 ) -> None:
     """The engine was killed before it had put the first of them on record."""
-    copying.begin(b"0")
-    for value in (b"1", b"2"):
-        copying.source().write(value)
-    copying.epoch(0.5)
-    copying.copy().truncate(1)
-    copying.source().write(b"3")
-    copying.epoch(1.0)
+    show_that_copies_are_gone(copying)
     copying.epoch(5.0)
     (lost,) = (each for each in copying.state().gaps.values() if each.kind is GapKind.TARGET_LOST)
     copying.works[ORDERS] = {"gaps": GapPolicy(barrier=lost, is_lifted=True)}
