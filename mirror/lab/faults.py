@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from mirror.lab.errors import LabError
 from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
 
 _TIMEOUT_SECONDS = 60.0
 _HIGH_WATERMARK = -1
@@ -75,9 +76,19 @@ def kill(victims: Iterable[psutil.Process]) -> None:
 def suspend(processes: Iterable[ManagedProcess]) -> None:
     """Freeze processes and everything they have started with SIGSTOP; they keep their connections and do nothing.
 
-    One that is gone already is left at that.
+    Returns when all of their threads have stopped: one that is at work goes on for a moment behind the signal. A
+    process that is gone already is left at that.
+
+    Raises
+    ------
+    WaitTimeout
+        if a thread goes on for longer than 60 seconds.
     """
-    _each(_families(processes), psutil.Process.suspend)
+    frozen = _families(processes)
+    _each(frozen, psutil.Process.suspend)
+    wait_until(
+        lambda: all(_is_stopped(each) for each in frozen), "processes to be frozen", timeout_seconds=_TIMEOUT_SECONDS
+    )
 
 
 def resume(processes: Iterable[ManagedProcess]) -> None:
@@ -89,6 +100,20 @@ def _each(processes: Iterable[psutil.Process], do: Callable[[psutil.Process], No
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             do(process)
+
+
+def _is_stopped(process: psutil.Process) -> bool:
+    """Tell whether no thread of a process is at work: the process's own state is that of its first thread alone."""
+    with suppress(psutil.NoSuchProcess):
+        threads = [psutil.Process(each.id) for each in process.threads()] if psutil.LINUX else [process]
+        return all(_has_stopped(each) for each in threads)
+    return True
+
+
+def _has_stopped(thread: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return thread.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+    return True
 
 
 def _families(processes: Iterable[ManagedProcess]) -> list[psutil.Process]:

@@ -26,10 +26,31 @@ def test_what_is_gone_already_keeps_nobody_from_being_frozen_and_let_go_on(tmp_p
         gone.kill()
         looked_at = psutil.Process(there.pid)
         faults.suspend([gone, there])
-        wait_until(lambda: looked_at.status() == psutil.STATUS_STOPPED, "it to be frozen", timeout_seconds=10)
+        assert looked_at.status() == psutil.STATUS_STOPPED
         faults.resume([gone, there])
         wait_until(lambda: looked_at.status() != psutil.STATUS_STOPPED, "it to go on", timeout_seconds=10)
     finally:
         there.kill()
     assert faults.python_workers(gone) == faults.spark_jvms(gone) == []
     faults.kill([looked_at])
+
+
+def test_what_is_frozen_does_nothing_any_more_not_even_for_a_moment(tmp_path: Path) -> None:
+    """A broker's other threads answered a request that came behind the signal."""
+    working = (
+        "import hashlib, threading\n"
+        "def work():\n"
+        "    while True: hashlib.sha256(bytes(50_000_000))\n"
+        "for _ in range(8): threading.Thread(target=work).start()\n"
+        "print('up', flush=True)"
+    )
+    process = processes.start(tmp_path, "working", [sys.executable, "-I", "-S", "-c", working])
+    wait_until(process.log_tail, "its first line", timeout_seconds=10)
+    try:
+        for _ in range(10):
+            faults.suspend([process])
+            states = {psutil.Process(each.id).status() for each in psutil.Process(process.pid).threads()}
+            assert states == {psutil.STATUS_STOPPED}
+            faults.resume([process])
+    finally:
+        process.kill()
