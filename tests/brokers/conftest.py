@@ -33,11 +33,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to the report of a failure what a shared broker is doing that answers nothing any more."""
+    """Add to the report of a failure what a shared broker that answers nothing does, and what engines said last."""
     report = yield
-    lab = getattr(item, "funcargs", {}).get("east_west")
-    if report.failed and lab is not None:
+    used = getattr(item, "funcargs", {})
+    if report.failed and (lab := used.get("east_west")) is not None:
         report.sections += list(unresponsive_brokers(lab.clusters.values()))
+    if report.failed and (engines := used.get("engines")) is not None:
+        report.sections += [(f"engine {name}", one.log_tail(20)) for name, one in engines.running.items()]
     return report
 
 

@@ -152,7 +152,7 @@ class Engines:
         wait_until(
             # Markers count too: so many offsets are needed, and not enough.
             lambda: self.numbers() if self.copied() >= self.sent else [],
-            f"{self.sent} records; engines said { {name: one.log_tail(4) for name, one in self.running.items()} }",
+            f"{self.sent} records",
             timeout_seconds=timeout_seconds,
             until=lambda found: sum(map(len, found)) >= self.sent,
         )

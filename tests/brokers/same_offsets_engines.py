@@ -64,7 +64,7 @@ def caught_up(engines: Engines) -> bool:
 def await_copies(engines: Engines) -> None:
     wait_until(
         lambda: caught_up(engines),
-        f"the copies; engines said { {name: one.log_tail(8) for name, one in engines.running.items()} }",
+        "the copies",
         timeout_seconds=240,
     )
 
@@ -109,7 +109,7 @@ def await_anew(engines: Engines, cluster: Cluster, copies: list[TopicPartition],
         lambda: (
             (found := cluster.topics([name])) and found[name].topic_id != former_id and can_tell(engines.target, copies)
         ),
-        f"the copy made anew; engines said { {name: one.log_tail(8) for name, one in engines.running.items()} }",
+        "the copy made anew",
         timeout_seconds=240,
     )
 

@@ -71,7 +71,7 @@ def test_a_copy_that_others_have_written_to_is_kept_and_told_of(engines: Engines
     engines.running["second"] = engines.start()
     wait_until(
         lambda: engines.status()["reasons"],
-        f"the reason; the engine said {engines.running['second'].log_tail(8)}",
+        "the reason",
         timeout_seconds=120,
         until=lambda reasons: any(f"{copy}" in each and "somebody else" in each for each in reasons),
     )
@@ -91,7 +91,7 @@ def test_a_copy_of_another_cluster_is_kept_and_told_of(engines: Engines, east: C
     engines.running["second"] = engines.start()
     wait_until(
         lambda: engines.status()["reasons"],
-        f"the reason; the engine said {engines.running['second'].log_tail(8)}",
+        "the reason",
         timeout_seconds=120,
         until=lambda reasons: any(
             copy in each and "was another one before (a lost cluster" in each for each in reasons

@@ -87,7 +87,7 @@ def assert_same_records(engines: Engines) -> None:
 def await_reason(engines: Engines, said: str) -> None:
     wait_until(
         lambda: (found := engines.status())["reasons"] + found["notes"],
-        f"{said}; engines said { {name: one.log_tail(8) for name, one in engines.running.items()} }",
+        said,
         timeout_seconds=200,
         until=lambda found: any(said in each for each in found),
     )
