@@ -28,6 +28,8 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
 _REACH_MS = 2_000
+# Not longer: the partitions of other leaders wait meanwhile.
+_ELECTION_SECONDS = 3.0
 _FIRST_BACKOFF_SECONDS = 0.1
 _LONGEST_BACKOFF_SECONDS = 5.0
 # Who is slow to say that it cannot be reached is asked less often: the others wait meanwhile.
@@ -140,7 +142,13 @@ class ClusterLinks:
             channel = self._channel
             if channel is None:
                 channel = self._channel = self._attempts.attempt(
-                    lambda: Channel(self.alias, self._client, bootstrap_ms=_REACH_MS, metadata=self._metadata)
+                    lambda: Channel(
+                        self.alias,
+                        self._client,
+                        bootstrap_ms=_REACH_MS,
+                        metadata=self._metadata,
+                        election_seconds=_ELECTION_SECONDS,
+                    )
                 )
             return channel
 

@@ -15,8 +15,9 @@ from kafka.protocol.producer.transaction import WriteTxnMarkersRequest, WriteTxn
 
 from mirror.kafka import wire
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import Channel, LazyChannel
+from mirror.kafka.channel import Channel
 from mirror.kafka.connection import Connection, framed
+from mirror.kafka.lazy_channel import LazyChannel
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, KafkaProblem
 from mirror.kafka.versions import PRODUCE
 from mirror.model.grouped import grouped

@@ -48,8 +48,9 @@ _LONGEST_RECONNECT_BACKOFF_MS = 1_000
 # The metadata of some ten thousand topics.
 _LARGEST_ANSWER = 100_000_000
 _LOADING_SECONDS = 10.0
-# A broker that has been elected takes a moment until it answers as the leader.
-_ELECTION_SECONDS = 3.0
+# An election behind a broker's crash takes some seconds (broker.session.timeout.ms is 9 s), and who has been elected
+# takes a moment until it answers as the leader.
+_ELECTION_SECONDS = 15.0
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _DESCRIBE_VERSION = 1
 
@@ -72,11 +73,18 @@ class Channel:
     """
 
     def __init__(
-        self, alias: str, client: Mapping[str, str], *, bootstrap_ms: int = 10_000, metadata: Metadata | None = None
+        self,
+        alias: str,
+        client: Mapping[str, str],
+        *,
+        bootstrap_ms: int = 10_000,
+        metadata: Metadata | None = None,
+        election_seconds: float = _ELECTION_SECONDS,
     ) -> None:
         """Connect to the cluster called ``alias`` with Java client properties.
 
-        What it learns of the cluster goes to ``metadata``, which may be known already.
+        What it learns of the cluster goes to ``metadata``, which may be known already. While leaders are being elected
+        they are asked again for ``election_seconds``.
 
         Raises
         ------
@@ -85,6 +93,7 @@ class Channel:
         """
         keep_client_quiet()
         self.alias = alias
+        self._election_seconds = election_seconds
         self._arguments = {
             **arguments_of(alias, client),
             "request_timeout_ms": _REQUEST_MS,
@@ -215,7 +224,7 @@ class Channel:
         return last_seen(
             lambda: self.find_offsets(wanted, at, view),
             f"the leaders of {self.alias}",
-            timeout_seconds=_ELECTION_SECONDS,
+            timeout_seconds=self._election_seconds,
             until=lambda found: not any(_is_election(problem) for problem in found.problems.values()),
         )
 
@@ -496,36 +505,8 @@ class Channel:
         return explained(error, self._arguments) or in_words(error)
 
 
-class LazyChannel:
-    """A channel to one cluster, opened when it is first asked for."""
-
-    def __init__(self, alias: str, client: Mapping[str, str]) -> None:
-        """Connect to nothing yet."""
-        self._to = alias, client
-        self._opened: Channel | None = None
-
-    def get(self) -> Channel:
-        """Return the channel.
-
-        Raises
-        ------
-        ConnectionFailed
-            if the cluster cannot be reached; it is tried again the next time.
-        """
-        # No `cached_property`: up to Python 3.11 all instances have one lock, so that who reaches a dead cluster would
-        # keep those waiting who go to others.
-        if self._opened is None:
-            self._opened = Channel(*self._to)
-        return self._opened
-
-    def close(self) -> None:
-        """Close the channel, if there is one."""
-        if self._opened is not None:
-            self._opened.close()
-
-
 def _is_election(problem: RequestFailed) -> bool:
-    return isinstance(problem, BrokerRefused) and problem.code in codes.ELECTION
+    return isinstance(problem, LeaderAway) or (isinstance(problem, BrokerRefused) and problem.code in codes.ELECTION)
 
 
 def broker_setting(connection: Connection, node: int, name: str) -> str | None:

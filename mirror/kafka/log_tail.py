@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from mirror.clock import steady_seconds
 from mirror.kafka import topic_ids
 from mirror.kafka.batch import Record
-from mirror.kafka.channel import EARLIEST, LATEST, Channel, LazyChannel, View, topic_settings
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View, topic_settings
+from mirror.kafka.lazy_channel import LazyChannel
 from mirror.kafka.log import LogReader, LogTruncated, decoded, read_batches
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition

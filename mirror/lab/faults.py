@@ -126,6 +126,8 @@ def _children(process: ManagedProcess) -> list[psutil.Process]:
 
 def _family(process: ManagedProcess) -> list[psutil.Process]:
     """Return a process and everything it has started; nothing if it is gone."""
+    if not process.is_alive():
+        return []
     try:
         head = psutil.Process(process.pid)
         return [head, *head.children(recursive=True)]

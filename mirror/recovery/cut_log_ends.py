@@ -37,7 +37,8 @@ class LogEnds(NamedTuple):
 def log_ends(target: Cluster, settings: ClusterSettings, policy: ReplicationPolicy) -> LogEnds | None:
     """Return the ends of all topics of the target but for internal ones; None where they have no room in a record.
 
-    Each leader is asked once, and none that is silent keeps a flow from being cut.
+    A leader that is being elected, or does not take the connection, is asked again for some seconds: where the cut does
+    not know an end, no later verdict does. One that is silent keeps no flow from being cut.
 
     Raises
     ------
@@ -49,7 +50,7 @@ def log_ends(target: Cluster, settings: ClusterSettings, policy: ReplicationPoli
     try:
         with closing(Channel(target.alias, settings.client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
             # What is not replicated yet may be gone with its leader, and other records stand there then.
-            ends = channel.find_offsets(partitions, LATEST)
+            ends = channel.offsets_once_led(partitions, LATEST)
     except KafkaProblem:
         return None
     return fitting(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirror.kafka import channel, codes, log_tail
+from mirror.kafka import codes, lazy_channel, log_tail
 from mirror.kafka.channel import EARLIEST
 from mirror.kafka.log import LogTruncated
 from mirror.kafka.log_tail import LogTail
@@ -66,7 +66,7 @@ class Reader:
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     topic = Topic()
-    monkeypatch.setattr(channel, "Channel", lambda *_: topic)
+    monkeypatch.setattr(lazy_channel, "Channel", lambda *_: topic)
     monkeypatch.setattr(log_tail, "LogReader", Reader)
     monkeypatch.setattr(log_tail, "steady_seconds", lambda: topic.now)
     monkeypatch.setattr(log_tail, "decoded", lambda _channel, _partition, found: found)

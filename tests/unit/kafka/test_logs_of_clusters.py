@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mirror.kafka import channel
+from mirror.kafka import lazy_channel
 from mirror.kafka.log import LogWriter
 from mirror.kafka.log_tail import LogTail
 from mirror.kafka.problems import ConnectionFailed
@@ -51,7 +51,7 @@ def test_a_cluster_that_takes_long_to_be_reached_keeps_nobody_waiting_who_goes_t
         wait_until(lambda: alias in asked, f"{alias} to be asked for", timeout_seconds=5)
         return thread
 
-    monkeypatch.setattr(channel, "Channel", Reached)
+    monkeypatch.setattr(lazy_channel, "Channel", Reached)
     slow = begin("frozen")
     try:
         begin("west").join()

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from mirror.kafka import channel
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel
-from mirror.kafka.problems import BrokerRefused, LeaderUnknown
+from mirror.kafka.problems import BrokerRefused, LeaderAway, LeaderUnknown
 from mirror.model.partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
@@ -22,6 +21,7 @@ class Elected(Channel):
         self.alias = "west"
         self.asked = 0
         self._code, self._times = code, times
+        self._election_seconds = 0.5
 
     def find_offsets(self, partitions: Any, at: int, view: Any = None) -> Any:
         self.asked += 1
@@ -44,10 +44,23 @@ def test_other_refusals_are_said_at_once(code: int) -> None:
     assert leader.asked == 1
 
 
-def test_one_that_goes_on_refusing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "_ELECTION_SECONDS", 0.01)
+def test_one_that_goes_on_refusing_is_named() -> None:
     with pytest.raises(BrokerRefused, match="orders-0: NotLeaderForPartition"):
         Elected(6, 1_000_000).offsets([ORDERS], LATEST)
+
+
+def test_a_leader_that_does_not_take_the_connection_is_asked_again() -> None:
+    """One connection that was refused at the cut left a later verdict UNKNOWN for good."""
+
+    class Away(Elected):
+        def find_offsets(self, partitions: Any, at: int, view: Any = None) -> Any:
+            found = super().find_offsets(partitions, at, view)
+            return PartitionAnswers(
+                found, {each: LeaderAway("west: the leader of orders-0") for each in found.problems}
+            )
+
+    leader = Away(0, 2)
+    assert (leader.offsets_once_led([ORDERS], LATEST), leader.asked) == ({ORDERS: 7}, 3)
 
 
 def test_a_partition_without_a_leader_is_not_waited_for() -> None:
