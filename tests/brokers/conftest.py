@@ -20,7 +20,7 @@ from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, NewCopying, Unique, can_tell
 from tests.brokers.engines import PARTITIONS, Engines
 from tests.brokers.same_offsets_both_ways import Pair
-from tests.brokers.unresponsive import unresponsive_brokers
+from tests.brokers.unresponsive import ANSWERS_NOTHING, HAS_ENDED, unresponsive_brokers
 from tests.flows import flow_work
 from tests.leftovers import allow_open_sockets
 from tests.worker_process import forget_all
@@ -41,6 +41,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed and (engines := used.get("engines")) is not None:
         report.sections += [(f"engine {name}", one.log_tail(20)) for name, one in engines.running.items()]
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say last what shared brokers did: of a long log often the end alone is kept."""
+    failed = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
+    told = dict(each for report in failed for each in report.sections)
+    for title, text in told.items():
+        if title.endswith((ANSWERS_NOTHING, HAS_ENDED)):
+            terminalreporter.section(title)
+            terminalreporter.write_line(text)
 
 
 @pytest.fixture(scope="session")

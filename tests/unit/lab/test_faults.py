@@ -41,13 +41,13 @@ def test_what_is_frozen_does_nothing_any_more_not_even_for_a_moment(tmp_path: Pa
         "import hashlib, threading\n"
         "def work():\n"
         "    while True: hashlib.sha256(bytes(50_000_000))\n"
-        "for _ in range(8): threading.Thread(target=work).start()\n"
+        "for _ in range(4): threading.Thread(target=work).start()\n"
         "print('up', flush=True)"
     )
     process = processes.start(tmp_path, "working", [sys.executable, "-I", "-S", "-c", working])
     wait_until(process.log_tail, "its first line", timeout_seconds=10)
     try:
-        for _ in range(10):
+        for _ in range(3):
             faults.suspend([process])
             states = {psutil.Process(each.id).status() for each in psutil.Process(process.pid).threads()}
             assert states == {psutil.STATUS_STOPPED}
