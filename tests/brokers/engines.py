@@ -28,6 +28,9 @@ from tests.brokers.copying import ends_of, put_group
 
 PARTITIONS = 4
 _PATIENCE_SECONDS = 120
+#: Each flow with aliases of its own, as tests on shared clusters have, makes a copy of every heartbeats topic that is there,
+#: copies of other tests among them: two flows that go both ways double them, 5,000 topics after a hundred tests.
+NO_HEARTBEATS = "heartbeats.replication.enabled = false\n"
 DEFAULT, EXACTLY_ONCE = "", "west.exactly.once.source.support = enabled\n"
 both_modes = pytest.mark.parametrize(
     "settings",
@@ -98,6 +101,7 @@ class Engines:
     alias: str
     directory: Path
     settings: str = ""
+    heartbeats: str = NO_HEARTBEATS
     #: Where the engines reach the target, if not where the test does.
     target_servers: str = ""
     running: dict[str, ManagedProcess] = field(default_factory=dict)
@@ -113,7 +117,7 @@ class Engines:
             f"{self.alias}.bootstrap.servers = {self.source['bootstrap.servers']}\n"
             f"west.bootstrap.servers = {self.target_servers or self.target['bootstrap.servers']}\n"
             f"{self.alias}->west.enabled = true\n{self.alias}->west.topics = {self.topic}\n"
-            f"mirror.tasks = 2\n{FACTORS}{self.settings}",
+            f"mirror.tasks = 2\n{self.heartbeats}{FACTORS}{self.settings}",
         )
 
     def write(self) -> None:

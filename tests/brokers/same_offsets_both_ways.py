@@ -19,6 +19,7 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, kept, status_of
 from tests.brokers.copying import ends_of
+from tests.brokers.engines import NO_HEARTBEATS
 
 SETTINGS = (
     "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
@@ -39,6 +40,7 @@ class Pair:
     aliases: tuple[str, str]
     directory: Path
     settings: str = SETTINGS
+    heartbeats: str = NO_HEARTBEATS
 
     @property
     def file(self) -> Path:
@@ -47,7 +49,7 @@ class Pair:
             self.directory / "mirror.properties",
             f"clusters = {one}, {two}\n{one}.bootstrap.servers = {self.home['bootstrap.servers']}\n"
             f"{two}.bootstrap.servers = {self.away['bootstrap.servers']}\n{one}->{two}.enabled = true\n"
-            f"{two}->{one}.enabled = true\ntopics = {self.orders.topic}\n{FACTORS}{self.settings}",
+            f"{two}->{one}.enabled = true\ntopics = {self.orders.topic}\n{self.heartbeats}{FACTORS}{self.settings}",
         )
 
     @property
@@ -100,7 +102,7 @@ class Pair:
             ),
         )
 
-    def heartbeats(self, flow: Flow) -> int:
+    def copied_heartbeats(self, flow: Flow) -> int:
         """Return up to where a flow has copied the heartbeats of its source: whether it copies when nobody writes.
 
         0 where an engine was stopped before it had begun with them.
@@ -111,7 +113,7 @@ class Pair:
     def await_heartbeats(self, flow: Flow, before: int) -> None:
         """Wait until a flow has copied more heartbeats than ``before``."""
         wait_until(
-            lambda: self.heartbeats(flow),
+            lambda: self.copied_heartbeats(flow),
             f"{flow} to copy",
             timeout_seconds=PATIENCE_SECONDS,
             until=lambda now: now > before,

@@ -34,8 +34,6 @@ def _over(address):
 socket.socket.connect = lambda self, address: _connect(self, _over(address))
 socket.socket.connect_ex = lambda self, address: _connect_ex(self, _over(address))
 """
-# Their copy, on a task of its own, might be all that the second executor has to do.
-WITHOUT_HEARTBEATS = "heartbeats.replication.enabled = false\n"
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ def test_an_executor_cut_off_from_its_driver_and_not_from_kafka_writes_nothing_t
     engines: Engines, executors: Executors, settings: str, *, is_whole: bool
 ) -> None:
     """What it had sent arrives when another executor has copied the same: it is refused."""
-    engines.settings = f"mirror.epoch.seconds = 3600\n{settings}{WITHOUT_HEARTBEATS}"
+    engines.settings = f"mirror.epoch.seconds = 3600\n{settings}"
     engine = engines.running["engine"] = engines.start(*executors.options)
     engines.send(1_000)
     engines.await_all(240)
@@ -133,7 +131,7 @@ def test_an_executor_cut_off_from_its_driver_and_not_from_kafka_writes_nothing_t
     if is_whole:
         executors.jvm().suspend()
     # It ends the epoch, as whatever is to be planned anew does.
-    engines.settings = f"mirror.epoch.seconds = 10\n{settings}{WITHOUT_HEARTBEATS}"
+    engines.settings = f"mirror.epoch.seconds = 10\n{settings}"
     engines.write()
     # The driver gives the task up, or the task finds the driver silent; whichever is first, the next one is not reached.
     ends = ("a task that has said nothing for long was given up", "the driver cannot be reached from its task")

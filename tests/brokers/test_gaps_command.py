@@ -113,7 +113,7 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
 @pytest.mark.long
 def test_an_acknowledgement_lets_the_copy_go_on_although_clocks_step_back(engines: Engines, tmp_path: Path) -> None:
     """Of two gaps the newer one bears the earlier time, and each is acknowledged an hour before it was found."""
-    engines.settings = "mirror.gaps = stop\nmirror.epoch.seconds = 2\nheartbeats.replication.enabled = false\n"
+    engines.settings = "mirror.gaps = stop\nmirror.epoch.seconds = 2\n"
     clock, admin = WallClock(tmp_path / "clock"), AdminClient(engines.source)
     engine = engines.running["engine"] = engines.start(env=clock.env)
     engines.send(10 * PARTITIONS)

@@ -62,7 +62,6 @@ def test_an_engine_and_who_looks_from_outside_record_the_same(
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     engines.settings = (
         f"mirror.history.directory = {inside}\nmirror.history.interval.seconds = 1\nwest.ssl.key.password = hush-hush\n"
-        "heartbeats.replication.enabled = false\n"
     )
     engine = engines.running["engine"] = engines.start("--status-port", "0")
     engines.send(200)

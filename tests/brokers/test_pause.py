@@ -106,7 +106,7 @@ def test_nothing_is_appended_from_the_confirmation_of_a_pause_on_until_it_is_res
     engines: Engines, settings: str
 ) -> None:
     """Not by the engine that runs, nor by the one that takes over when that is killed."""
-    engines.settings = settings
+    engines.settings, engines.heartbeats = settings, ""
     first = engines.running["first"] = engines.start()
     engines.send(2_000)
     engines.await_all()

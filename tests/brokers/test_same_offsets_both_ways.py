@@ -186,8 +186,9 @@ def test_what_only_the_original_has_stays_there_where_its_copy_began_behind_it(p
             timeout_seconds=PATIENCE_SECONDS,
             until=lambda found: found == {},
         )
+    pair.heartbeats = ""
     for number in (10, 11):
-        before = pair.heartbeats(pair.back)
+        before = pair.copied_heartbeats(pair.back)
         with pair.engine():
             pair.await_heartbeats(pair.back, before)
             write(pair.home, orders, [number])
