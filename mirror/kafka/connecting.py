@@ -324,8 +324,9 @@ def _of_a_broker(error: BaseException) -> str:
     node = error.args[0] if error.args else None
     if not isinstance(node, int):
         return "no broker of it is connected"
-    how = "there" if isinstance(error, kafka.errors.UnknownBrokerIdError) else "connected"
-    return f"its broker {node} is not {how}"
+    if isinstance(error, kafka.errors.UnknownBrokerIdError):
+        return f"its cluster does not list broker {node} now: it is down, or has no connection to the controller"
+    return f"its broker {node} is not connected"
 
 
 def in_words(error: BaseException) -> str:

@@ -50,7 +50,10 @@ def test_what_came_along_with_the_end_of_the_stream_is_heard_before_the_end() ->
         (kafka.errors.KafkaConnectionError(), "the broker closed the connection"),
         (kafka.errors.NodeNotReadyError("No node_id provided"), "no broker of it is connected"),
         (kafka.errors.NodeNotReadyError(2), "its broker 2 is not connected"),
-        (kafka.errors.UnknownBrokerIdError(2), "its broker 2 is not there"),
+        (
+            kafka.errors.UnknownBrokerIdError(2),
+            "its cluster does not list broker 2 now: it is down, or has no connection to the controller",
+        ),
         (kafka.errors.UnknownBrokerIdError(None), "no broker of it is connected"),
         (kafka.errors.KafkaTimeoutError("Failed to bootstrap within 2000 ms"), "no answer in time"),
         (kafka.errors.TopicAuthorizationFailedError("orders"), "TopicAuthorizationFailed: orders"),
