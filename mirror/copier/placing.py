@@ -237,7 +237,7 @@ def _go_on(
     records: tuple[StateRecord, ...] = handover.unwritten
     is_on_detour = is_behind_gap = False
     while (detour := _next_detour(work, handover, ends, history)) is not None:
-        around = _around(flow, work, handover, detour, history)
+        around = _around(flow, work, handover, detour, history, ends)
         records += around.records
         if isinstance(around, Refused):
             return replace(around, records=records)
@@ -277,7 +277,7 @@ def _go_on(
         return replace(outcome, handover=replace(found, unwritten=(*news, *found.unwritten)))
     if isinstance(outcome, Refused):
         detour = gaps.unmatched(work, handover.position, ends, outcome.reason, now_ms)
-        around = _around(flow, work, handover, detour, history)
+        around = _around(flow, work, handover, detour, history, ends)
         return replace(around, records=records + around.records)
     at = outcome.handover.position
     passed = gaps.unrecorded(work, handover.position, at, ends, now_ms, outcome.removed)
@@ -297,11 +297,13 @@ def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, history: L
 
 
 def _around(
-    flow: FlowWork, work: PartitionWork, handover: Handover, detour: gaps.Detour, history: LogHistory
+    flow: FlowWork, work: PartitionWork, handover: Handover, detour: gaps.Detour, history: LogHistory, ends: Ends
 ) -> Ready | Refused:
     """Go on behind a gap if that may be."""
-    # What the flow has left before the end of the copy was not written behind this position.
-    detour = replace(detour, position=replace(detour.position, next_batch=_next_batch(flow, work)))
+    # What the flow has left before the end of the copy was not written behind this position; where the position is not
+    # that end, it may have been, and nothing would tell the next engine so.
+    is_end = detour.position.downstream >= ends.target_end
+    detour = replace(detour, position=replace(detour.position, next_batch=_next_batch(flow, work) if is_end else None))
     gap = detour.gap and gaps.settle(detour.gap, work.gaps, is_certain=detour.is_certain)
     if gap is not None and not gap.passed:
         return Refused(gaps.stop_reason(gap), gaps.news(gap, work.gaps))

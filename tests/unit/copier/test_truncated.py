@@ -191,6 +191,24 @@ def test_where_the_source_was_truncated_each_engine_goes_on_behind_what_a_killed
     assert [each.kind for each in copying.state().gaps.values()] == [GapKind.TRUNCATED]
 
 
+def test_what_nobody_has_matched_is_not_passed_by_when_another_engine_comes_to_it(copying: Copying) -> None:
+    """Where a producer is known to go on, the next engine takes it that nothing of the flow lies behind that."""
+    copying.begin(b"0")
+    copying.copy().write(b"theirs")
+    fenced_as(copying, 1)
+    copying.epoch(0.5)
+    handover = copying.handovers[ORDERS]
+    copying.copy().truncate(1)
+    copying.source().write(b"1")
+    unknown = Record(0, TIME, None, b"nobody's", (), -1)
+    copying.copy().put(bytes(batch.encode([unknown], 0, Producer(OURS.producer_id, 1), 0)))
+    copying.handovers[ORDERS] = handover
+    fenced_as(copying, 2)
+    assert "are not the source's from offset 1 on" in str(copying.epoch(5.0)[ORDERS].stopped)
+    position = copying.state().positions[ORDERS]
+    assert (position.downstream, position.next_batch) == (1, None)
+
+
 @pytest.mark.parametrize("whose", ["the same slot", "another slot"])
 def test_so_they_are_where_that_was_in_a_transaction_which_came_to_nothing(copying: Copying, whose: str) -> None:
     """Of another slot, as after the partition was given to another task, no sequence tells."""
