@@ -37,10 +37,12 @@ def has_committed(
     end: int,
     is_ours: Callable[[int], bool],
     next_batch: NextBatch | None = None,
-) -> bool:
+    is_enough: Callable[[], bool] = lambda: False,
+) -> bool | int:
     """Tell whether a flow has committed records to its copy from ``start`` up to, not including, ``end``.
 
     Its transactions have all ended there. ``next_batch``: as whom it goes on behind ``start``, as far as known.
+    Where ``is_enough`` was read before that is known, return the offset up to which it has committed nothing.
 
     Raises
     ------
@@ -65,6 +67,8 @@ def has_committed(
             if not marker_is_abort(content):
                 return True
             open_transactions.discard(writer)
+        if not open_transactions and header.next_offset < end and is_enough():
+            return header.next_offset
     return False
 
 
@@ -98,7 +102,7 @@ def committed_behind(
     for copy in positions.keys() - found:
         try:
             start = max(positions[copy].downstream, starts[copy])
-            behind = has_committed(target, copy, start, ends[copy], is_ours, positions[copy].next_batch)
+            behind = bool(has_committed(target, copy, start, ends[copy], is_ours, positions[copy].next_batch))
         except KafkaProblem:
             behind = True
         found |= {copy} if behind else set()

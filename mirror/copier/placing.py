@@ -214,7 +214,7 @@ def _go_on(
 ) -> Place:
     """Go on from the handover: around what is missing, or behind what lies on the target already."""
     assert work.handover is not None
-    handover = work.handover
+    before = handover = work.handover
     # Nothing of ours that counts lies behind a position that was committed with its records, or when all was settled.
     is_decided = handover.position.settled or (flow.slot is not None and handover.position.atomic)
     may_be_committed = (flow.slot is not None or handover.position.atomic) and not handover.position.settled
@@ -252,11 +252,17 @@ def _go_on(
     if handover.clean:
         return Ready(handover)
     now_ms = int(time.time() * 1000)
-    behind = max(handover.position.downstream, ends.target_start)
+    looked_until = handover.looked_until if handover.looked_until <= ends.target_end else 0
+    behind = max(handover.position.downstream, ends.target_start, looked_until)
+    until = time.monotonic() + _MATCH_SECONDS
     # One that is not the last is as good as none: what was committed behind it is matched.
     has_lost = may_be_committed and has_committed(
-        *(target, work.target, behind, ends.target_end, flow.writers.__contains__), handover.position.next_batch
+        *(target, work.target, behind, ends.target_end, flow.writers.__contains__, handover.position.next_batch),
+        lambda: is_over() or time.monotonic() > until,
     )
+    if not isinstance(has_lost, bool):
+        reason = f"looking for what was committed behind the position: at offset {has_lost} of {ends.target_end}"
+        return Partly(replace(before, clean=False, looked_until=has_lost), reason)
     if has_lost:
         if (why := undecided(target, work.target, ends.target_end)) is not None:
             return NotYet(why)

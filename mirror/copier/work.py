@@ -156,7 +156,7 @@ class Handover:
     foreign_until
         up to where, from the position on, the copy has nothing of this flow; None if that is not known.
     looked_until
-        up to where, from the position on, a match in pieces has read and found nothing that is certain; 0: it has not.
+        up to where, from the position on, a look in pieces has read and found nothing that is certain; 0: it has not.
     read_from
         the source's offset to read from; None: as the position says.
     """

@@ -189,6 +189,25 @@ def test_of_very_much_that_others_wrote_all_is_read_where_the_leader_knows_that_
     assert exact.copy().committed() == [b"0", *[b"x" * 400] * 10, b"1"]
 
 
+def test_very_much_that_others_wrote_is_read_piece_by_piece_however_long_that_takes(
+    exact: Copying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is looked for longer than an epoch lasts is found by nobody, and other partitions wait for it."""
+    for _ in range(15):
+        much_of_others(exact, monkeypatch)
+    commit_more(exact, b"1")
+    exact.create("paid")
+    exact.source(PAID).write(b"paid")
+    exact.west.latency_seconds = 0.4
+    exact.epoch(5.0)
+    assert exact.copy(PAID).committed() == [b"paid"]
+    for _ in range(12):
+        result = exact.epoch(5.0)
+    assert result[ORDERS].stopped is None
+    assert exact.recorded() == 2
+    assert exact.copy().committed() == [b"0", *[b"x" * 400] * 150, b"1"]
+
+
 def test_while_somebody_s_transaction_keeps_it_from_being_read_it_is_waited_for(exact: Copying) -> None:
     exact.copy().open[THEIRS.producer_id] = exact.copy().end
     exact.copy().write(b"theirs", producer=THEIRS)
