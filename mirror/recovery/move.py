@@ -24,7 +24,7 @@ from mirror.recovery.flow_ends import Copied, FlowEnds, yet_to_be_copied
 from mirror.recovery.group_moves import MovePlan, unseen_groups_message
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.other_runs import failover_entry_message
-from mirror.recovery.quiet_source import STOP, QuietSource
+from mirror.recovery.quiet_source import STOP, QuietSource, is_confirmed
 from mirror.recovery.seen_at_work import back_at_work, checked_reads, checked_write
 from mirror.recovery.staying import NOBODY, Staying
 from mirror.recovery.step_facts import (
@@ -253,9 +253,12 @@ class Move:
 
         def again(known: Known) -> str | None:
             own = self._of_this(self.record.copied().failovers)
-            if own is None or own.is_beyond_return or own.phase is not Phase.UNDER_WAY or self.part in own.started:
+            if own is None or own.is_beyond_return or own.phase is Phase.DONE or self.part in own.started:
                 return None
-            members = self.ends.members([self.part]) if self.part is not None else ()
+            # Of a cluster that is cut off nobody may have known who was at work there; on one that is gone nobody is.
+            was_left = FENCE in known or (self.entry.mode == "cut-off" and is_confirmed(known))
+            groups = [self.part] if self.part is not None else sorted(moved_groups(known)) if was_left else []
+            members = self.ends.members(groups) if groups else ()
             grown = self.grown_by_others(known) if FENCE in known else None
             return back_at_work(self.flow.source, own.run, (*members, *([grown] if grown else ())))
 

@@ -303,6 +303,44 @@ def test_a_failover_whose_older_copy_was_taken_back_starts_nothing_on_the_target
     assert "others have given it up" in last.result.detail
 
 
+@pytest.mark.parametrize("only_reads", [False, True])
+@pytest.mark.parametrize("mode", ["planned", "cut-off", "failback"])
+def test_what_an_older_copy_has_begun_to_take_back_starts_nothing_on_the_other_side(
+    mode: str, only_reads: bool, tmp_path: Path
+) -> None:
+    """It was killed as it had started the applications where they were: the run is still on record."""
+    newer, older = tmp_path / "newer", tmp_path / "older"
+    newer.mkdir()
+    world, where = World(only_reads=only_reads), EAST
+    if mode == "failback":
+        done = {"one": replace(ENTRY, run="one", phase=Phase.DONE)}
+        world, where = replace(world, at_work={WEST}, paused={THERE.flow}, record=done), WEST
+        world.groups[WEST] = {"audit": 7}
+
+    def steps(directory: Path) -> Sequence[Step]:
+        if mode == "failback":
+            return steps_home(move_home(world, directory), StandInEnds(world, THERE.flow))
+        return steps_of(Mode(mode), move_of(world, directory, mode=mode), None)
+
+    run_until(steps(newer), newer, "stop")
+    shutil.copytree(newer, older)
+    start = [each.name for each in steps(newer)].index("start")
+    journal = Journal(newer / "journal.jsonl")
+    carry_out(steps(newer)[:start], journal, goes_back=True)
+    journal.append(Event.POINT_OF_NO_RETURN, step="start")
+    journal.append(Event.STEP_STARTED, step="start")
+
+    def ends() -> None:
+        raise Ended
+
+    with pytest.raises(Ended):
+        take_back(steps(older), Behind(older, "stop", ends, Event.STEP_UNDONE))
+    assert world.at_work == {where}
+    *_, last = taken_up(steps(newer), newer).values()
+    assert (last.name, last.result.verdict, world.at_work) == ("start", Verdict.FAIL, {where})
+    assert f"applications are at work on {where} again" in last.result.detail
+
+
 @pytest.mark.parametrize("mode", ["planned", "cut-off"])
 def test_applications_that_nobody_has_started_again_are_not_taken_back_with_a_pass(mode: str, tmp_path: Path) -> None:
     """`mirror failover --take-back --yes` without an applications file: they stay stopped on both sides."""

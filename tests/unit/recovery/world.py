@@ -94,6 +94,8 @@ class World:
     not_copied_back: dict[str, dict[TopicPartition, tuple[int, int]]] = field(default_factory=dict)
     untold: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     shows_writes: bool = True
+    # The applications write nothing.
+    only_reads: bool = False
     stubborn: set[str] = field(default_factory=set)
     reads_committed: bool = False
     hides_logs: bool = False
@@ -178,7 +180,7 @@ class StandInEnds:
 
     def ends(self) -> Ends:
         self.world.call()
-        if self.flow.source in self.world.at_work:
+        if self.flow.source in self.world.at_work and not self.world.only_reads:
             self.world.written[self.flow.source] += 1
         source, world = self.flow.source, self.world
         own = self._own()
@@ -405,7 +407,7 @@ class StandInApplications:
 
     def start(self, cluster: str) -> Answer:
         self.world.at_work.add(cluster)
-        self.world.written[cluster] += 1
+        self.world.written[cluster] += 0 if self.world.only_reads else 1
         self.world.call(f"start on {cluster}")
         return Done("started")
 
