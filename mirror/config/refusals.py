@@ -12,6 +12,7 @@ from mirror.config.errors import ConfigError, Mistakes
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.misspelt import misspelt, nearest
 from mirror.config.secret_rules import HIDDEN
+from mirror.config.secrets import shown
 from mirror.model.flow import Flow
 from mirror.model.patterns import parse_list
 
@@ -102,8 +103,11 @@ def _wrong_addresses(config: MirrorMakerConfig, alias: str) -> Iterator[ConfigEr
         match = _ADDRESS.fullmatch(server)
         if match is None or not match[2] or not 0 <= int(match[3]) <= 65535:
             place = key if config.file.line_of(key) is not None else "bootstrap.servers"
-            # Who logs in does not stand before an address here, but may well have been written there.
-            what = HIDDEN if any("@" in each for each in servers) else repr(server)
+            # Who logs in does not stand before an address here, but may well have been written there; and behind a
+            # backslash too many comes what is in the next line.
+            written = ",".join(servers)
+            is_open = "@" not in written and shown(key, written) == written
+            what = repr(server) if is_open else HIDDEN
             yield config.file.error(place, f"{what} is not an address; write HOST:PORT")
 
 

@@ -19,6 +19,7 @@ _OPEN = (
 )
 _PASS = re.compile(r"(?:\A|[._-])pass\Z")
 _WORD = re.compile(r"\S+")
+_SERVER = re.compile(r"\s*(?:(?:\[[\da-fA-F:.%]+\]|[\w.-]+):\d{1,5})?\s*")
 # A private key that does not end where its value does, and what of it is behind that: several lines are one key where
 # only one of them does not end with a backslash.
 _BEGINS_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?!.*-----END)", re.DOTALL)
@@ -57,8 +58,8 @@ def shown(key: str, value: str) -> str:
     """
     if value and is_secret(key):
         return value if value.startswith("${") and value.endswith("}") else HIDDEN
-    # Names of brokers may tell of secrets, and no port is one.
-    if key.endswith("bootstrap.servers") and "@" not in value and "://" not in value:
+    # Names of brokers may tell of secrets, and no port is one. What comes behind a backslash too many is another line.
+    if key.endswith("bootstrap.servers") and all(_SERVER.fullmatch(each) for each in value.split(",")):
         return value
     before = f"{key.rpartition('.')[2]}="
     whole = without_secrets(f"{before}{value}")

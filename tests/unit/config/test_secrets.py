@@ -439,3 +439,17 @@ def test_the_port_of_a_broker_whose_name_tells_of_a_secret_is_shown() -> None:
     servers = "kafka-token-1:9092,kafka-password:9093"
     assert shown("east.bootstrap.servers", servers) == servers
     assert "s3cret" not in shown("east.bootstrap.servers", f"ann:s3cret@{servers}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "b.ssl.key.password = s3cret",
+        'b.sasl.jaas.config = a.PlainLoginModule required username="a" password="s3cret";',
+        "\tssl.truststore.password=s3cret",
+    ],
+)
+def test_of_servers_behind_a_backslash_too_many_the_secret_of_the_next_line_is_hidden(line: str) -> None:
+    """The last of several lines of servers ends with one, as those before it."""
+    assert "s3cret" not in shown("b.bootstrap.servers", f"kafka-1:9092,kafka-2:9092{line}")
+    assert "s3cret" not in shown("b.bootstrap.servers", f"kafka-1:9092,[2001:db8::1]:9092,{line}")

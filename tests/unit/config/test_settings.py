@@ -99,8 +99,15 @@ def test_with_a_negative_interval_topics_are_looked_for_once(file: Path) -> None
     assert flow.discovery_seconds == math.inf
 
 
-@pytest.mark.parametrize("servers", ["ann:s3cret@a:9092", "ann:s3c,s3cret@a:9092", "ann:s3cret@a"])
-def test_who_logs_in_before_an_address_is_not_repeated(file: Path, servers: str) -> None:
+@pytest.mark.parametrize(
+    "servers",
+    [
+        *("ann:s3cret@a:9092", "ann:s3c,s3cret@a:9092", "ann:s3cret@a"),
+        "a:9092,\\\nA.ssl.key.password = s3cret",
+        'a:9092\\\nA.sasl.jaas.config = PlainLoginModule required password="s3c,s3cret";',
+    ],
+)
+def test_secrets_before_or_behind_an_address_are_not_repeated(file: Path, servers: str) -> None:
     file.write_text("\n".join((GOOD[0], f"A.bootstrap.servers = {servers}", *GOOD[2:])))
     with pytest.raises(ConfigError, match=r":2: A\.bootstrap\.servers: \(hidden\) is not an address") as refusal:
         load(file)
