@@ -37,9 +37,9 @@ from mirror.recovery.procedure import (
     Procedure,
     Request,
     failback_directory,
-    has_stopped,
     plan_failback,
     plan_failover,
+    stopped_applications,
     stopped_message,
 )
 from mirror.recovery.quiet_source import without_writers
@@ -289,10 +289,11 @@ class _Session:
         if self.planned.is_beyond_return:
             return "To go on:"
         ways, source = "To go on, or with --take-back to undo it", self.planned.move.flow.source
-        if not has_stopped(self.run_directory):
+        stopped = stopped_applications(self.run_directory, source)
+        if not stopped:
             return f"{ways}:"
         by_hand = f" (but for the applications: start them on {source} yourself)" if self.planned.starts_none else ""
-        return f"The applications on {source} are stopped, and started nowhere yet. {ways}{by_hand}:"
+        return f"{stopped} {ways}{by_hand}:"
 
     def other_modes(self, *, is_refused: bool) -> str:
         """Return how a source is failed over that answers, or refuses the login of the file."""

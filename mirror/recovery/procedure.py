@@ -497,20 +497,22 @@ def failback_directory(directory: Path | None) -> Path | None:
     return directory / FAILBACK if directory is not None and is_of_failover else directory
 
 
-def has_stopped(directory: Path) -> bool:
-    """Tell whether the run in a directory has stopped applications, and has started none; false if none is there."""
-    entries = RunDirectory(directory).journal.read().entries
-    return {STOP} == Progress.of(entries).begun & {STOP, START}
+def stopped_applications(directory: Path, cluster: str) -> str:
+    """Say how far the run in a directory has stopped the applications on a cluster; empty: not, or some are started."""
+    progress = Progress.of(RunDirectory(directory).journal.read().entries)
+    if progress.begun & {STOP, START} != {STOP}:
+        return ""
+    if STOP in progress.proven:
+        return f"The applications on {cluster} are stopped, and started nowhere yet."
+    return f"The applications on {cluster} were told to stop, not all were seen to, and none was started elsewhere yet."
 
 
 def stopped_message(directory: Path, cluster: str) -> str:
     """Return what a run that cannot be planned on has stopped on a cluster, and what to do; empty: nothing."""
-    if not has_stopped(directory):
-        return ""
-    return (
-        f"the run in {directory} has stopped the applications on {cluster}, and has not started them anywhere: "
-        "the same command goes on with the run, as soon as what is said below is over; if they are to go on there "
-        f"without it, start them on {cluster} yourself"
+    stopped = stopped_applications(directory, cluster)
+    return stopped and (
+        f"of the run in {directory}: {stopped} The same command goes on with the run, as soon as what is said below is "
+        f"over; if they are to go on there without it, start them on {cluster} yourself"
     )
 
 

@@ -27,7 +27,7 @@ from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.recovery import procedure
-from mirror.recovery.applications import Applications, Nobody
+from mirror.recovery.applications import Applications, Nobody, NotDone
 from mirror.recovery.group_moves import MovePlan, Unmoved
 from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
@@ -179,6 +179,17 @@ def test_the_plan_has_the_form_of_the_run_and_nothing_is_made(world: World, file
     assert code == 0
     for word in ("stop the applications on east", "from here on nothing is taken back", "audit", "east.orders"):
         assert word in " ".join(text.split())
+
+
+def test_of_applications_that_did_not_stop_it_is_not_said_that_they_are_stopped(
+    world: World, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.is_up[EAST] = False
+    monkeypatch.setattr(StandInApplications, "stop", lambda *_: NotDone("still there"))
+    found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--yes"])
+    told = " ".join(found.stderr.split())
+    assert "The applications on east were told to stop, not all were seen to" in told
+    assert "are stopped" not in told
 
 
 def test_whoever_takes_back_with_an_older_copy_of_the_directory_is_told_nothing_of_where_the_applications_are(
@@ -570,14 +581,15 @@ def test_what_a_run_has_stopped_is_said_where_the_target_no_longer_answers(
     )
     told = " ".join(found.stderr.split())
     assert found.exit_code == 3
-    assert "has stopped the applications on east, and has not started them anywhere" in told
-    assert "the same command goes on with the run" in told
+    assert (
+        "The applications on east are stopped, and started nowhere yet. The same command goes on with the run" in told
+    )
     assert "connection refused" in told
     found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--run-directory", f"{run}-2"])
-    assert "has stopped" not in found.stderr
+    assert "started nowhere" not in found.stderr
     # A failback of it has stopped nothing, least of all on west.
     found = CliRunner().invoke(app, ["failback", str(file), "--flow", "east->west", "--run-directory", run])
-    assert (found.exit_code, "has stopped" in found.stderr) == (3, False)
+    assert (found.exit_code, "started nowhere" in found.stderr) == (3, False)
 
 
 def killed(*_: object) -> Any:

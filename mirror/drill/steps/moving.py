@@ -28,10 +28,10 @@ from mirror.recovery.migration import facts_of
 from mirror.recovery.move import CUT, GROUPS
 from mirror.recovery.procedure import (
     Procedure,
-    has_stopped,
     plan_failback,
     plan_failover,
     plan_migration,
+    stopped_applications,
     stopped_message,
 )
 from mirror.recovery.run import FAILBACK, FAILOVER, MIGRATION
@@ -184,7 +184,7 @@ def carry_out(used: FlowInUse, procedure: Procedure) -> Carried:
 def _interrupted(used: FlowInUse, procedure: Procedure) -> str:
     """Return where a procedure stands that somebody has interrupted, and how it goes on or is taken back."""
     directory, source = procedure.run.directory.path, procedure.move.flow.source
-    stopped = f" The applications on {source} are stopped, and started nowhere yet." if has_stopped(directory) else ""
+    stopped = stopped_applications(directory, source)
     named = ["--flow", str(procedure.flow), "--run-directory", str(directory)]
     # Whoever takes it back starts the applications again.
     if used.applications_file is not None:
@@ -192,8 +192,8 @@ def _interrupted(used: FlowInUse, procedure: Procedure) -> str:
     undo = shlex.join(["mirror", procedure.procedure, str(used.settings.path), *named, "--take-back"])
     back = "" if procedure.is_beyond_return or procedure.procedure == MIGRATION else f", to undo it: {undo}"
     return (
-        f"Interrupted. The run stands where it is.{stopped} To go on: run this cell again, or mirror runbook resume "
-        f"{shlex.quote(str(used.run.path))}{back}"
+        f"Interrupted. The run stands where it is. {stopped}{stopped and ' '}To go on: run this cell again, or "
+        f"mirror runbook resume {shlex.quote(str(used.run.path))}{back}"
     )
 
 

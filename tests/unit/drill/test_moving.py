@@ -208,7 +208,7 @@ def test_a_plan_that_cannot_be_made_says_which_applications_its_run_has_stopped(
         moving.carry_out(used, moving.plan(used))
     assert world.at_work == set()
     monkeypatch.setattr(StandInEnds, "copied", unreachable)
-    with pytest.raises(StepNotPassed, match=r"; nothing more was changed: .* has stopped the applications on east"):
+    with pytest.raises(StepNotPassed, match=r"; nothing more was changed: .*: The applications on east are stopped"):
         moving.plan(used)
 
 
