@@ -33,6 +33,7 @@ from mirror.recovery.making_anew import (
     SAVE,
     await_made_anew,
     copied_anew,
+    elsewhere_message,
     made_anew,
     make_anew_step,
     save_step,
@@ -254,7 +255,8 @@ def _stranded(move: Move, forward: FlowEnds) -> Step:
         if loss.bound is not None:
             return Result(Verdict.FAIL, f"what only {source} has cannot be known: {loss.bound}")
         facts: dict[str, Json] = {"stranded": loss.rows(), "removed": loss.removed_rows()}
-        return Result(Verdict.PASS, f"{source} has and {target} lacks: {loss}", facts)
+        elsewhere = elsewhere_message(move.directory, source, others)
+        return Result(Verdict.PASS, f"{source} has and {target} lacks: {loss}{elsewhere}", facts)
 
     return Step("stranded", f"state what {source} has and {target} lacks", act)
 

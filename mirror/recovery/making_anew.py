@@ -117,7 +117,9 @@ def make_anew_step(move: Move, old: FlowEnds, topics: Collection[str]) -> Step:
         resumed = move.ends.resume()
         if not gone:
             return f"nothing was deleted; {resumed}"
-        return f"{named(sorted(gone))} on {source} stay made anew, and {home} copies them; {resumed}"
+        files = named(sorted({str(saved[name].directory) for name in gone}))
+        stay = f"{named(sorted(gone))} on {source} {'stays' if len(gone) == 1 else 'stay'} made anew"
+        return f"{stay}, what only {source} had is in {files} alone, and {home} copies {_them(gone)}; {resumed}"
 
     doing = (
         f"delete {named(sorted(topics))} on {source}, with the positions of all groups there, once nothing is written "
@@ -186,6 +188,17 @@ def copied_anew(record: Copied, home: Copied, old: FlowEnds) -> frozenset[str]:
         if home.positions[each].same_offsets and home.positions[each].target_id == others.get(each.topic)
     }
     return frozenset(others) - {each.topic for each in known.keys() - copied}
+
+
+def elsewhere_message(run: Path, source: str, anew: Collection[str]) -> str:
+    """Return where to look for what was saved of topics that others than this run have made anew; empty: none."""
+    topics = set(anew) - saved_topics(run)
+    if not topics:
+        return ""
+    return (
+        f". {named(sorted(topics))} {_are(topics)} not what the failover left on {source}: made anew since, by another "
+        f"run, in whose directory (stranded-N) is what only {source} had, or by hand; that is not counted here"
+    )
 
 
 def _saved(run: Path) -> dict[str, Stranded]:

@@ -269,6 +269,8 @@ def test_killed_at_any_moment_and_taken_back_the_topic_is_open_and_home_is_copie
         assert verdict(taken) is Verdict.PASS or "point of no return" in str(taken), number
         if verdict(taken) is Verdict.PASS:
             assert (world.is_closed, HOME.flow in world.paused, set(world.record)) == (False, False, {"before"}), number
+            is_named = f"what only east had is in {directory / 'stranded-1'} alone" in str(taken)
+            assert is_named == (world.east_topic != "id here"), number
 
 
 @dataclass(frozen=True)
@@ -331,7 +333,10 @@ def test_a_topic_that_was_deleted_by_hand_and_made_anew_by_the_flow_home_is_led_
     world.written[EAST] = world.copied[EAST] = 15
     plan = look(world, tmp_path, makes_anew=False)
     assert (plan.refusal, plan.anew) == (None, set())
-    assert verdict(performed(world, tmp_path / "run", makes_anew=False)) is Verdict.PASS
+    results = performed(world, tmp_path / "run", makes_anew=False)
+    assert verdict(results) is Verdict.PASS
+    (stranded,) = (each.result.detail for each in results if each.name == "stranded")
+    assert "made anew since, by another run, in whose directory (stranded-N) is what only east had" in stranded
 
 
 @pytest.mark.parametrize(("count", "named"), [(0, []), (7, ["orders-1 ended at 0, and ends at 7"])])
