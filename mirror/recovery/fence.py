@@ -33,6 +33,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.state_record import state_topic
 from mirror.model.verdict import Verdict
 from mirror.recovery.fence_record import FenceRecord, QuotaChange
+from mirror.recovery.fenced_side import mirrors_of
 from mirror.recovery.sentinel import Watched, watch, watch_for
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -337,7 +338,8 @@ def apply_fence(plan: FencePlan, settings: MirrorSettings, path: Path, *, quiet_
 def watch_fenced(plan: FencePlan, settings: MirrorSettings, seconds: float) -> Watched:
     """Watch for so long who writes to what a plan would fence, or what is fenced by the record that it was taken from.
 
-    Also to the topics that were created behind that.
+    Also to the topics that were created behind that. Flows that are copied to the cluster go on writing under unchanged
+    names: they are named, and are not who should write no more.
 
     Raises
     ------
@@ -349,7 +351,8 @@ def watch_fenced(plan: FencePlan, settings: MirrorSettings, seconds: float) -> W
         partitions, hidden = _partitions(cluster, plan, settings, (*plan.fenced, *plan.created_since, *plan.unseen))
     if not partitions:
         return Watched(lacking=f"{alias} lists no topic that is watched: grant Describe on the topics")
-    return replace(watch_for(settings.clusters[alias], partitions, seconds), lacking=hidden)
+    found = watch_for(settings.clusters[alias], partitions, seconds)
+    return replace(found, lacking=hidden, mirrors=mirrors_of(settings, alias) if found.written else {})
 
 
 def _partitions(

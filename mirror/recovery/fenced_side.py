@@ -285,7 +285,7 @@ def look_at_fenced_side(
         client = settings.clusters[flow.source].client
         with closing(Channel(flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
             # Asked once the cluster answers, since that takes longer to give up.
-            own = partial(_own_writers, settings, flow.source)
+            own = partial(mirrors_of, settings, flow.source)
             since = _not_on_record(channel, chosen, copied)
             seen = look_at_logs(
                 *(channel, copied | dict.fromkeys(since, 0), since_ms, own),
@@ -341,7 +341,7 @@ def look_at_logs(
     channel: Channel,
     copied: Mapping[TopicPartition, int],
     since_ms: int,
-    own_writers: Callable[[], set[int]],
+    own_writers: Callable[[], Collection[int]],
     *,
     by_offsets: bool = False,
     by_times: Collection[TopicPartition] = (),
@@ -454,13 +454,19 @@ class _Reading:
         return None
 
 
-def _own_writers(settings: MirrorSettings, cluster: str) -> set[int]:
-    """Return the producer ids with which mirrors write to a cluster."""
-    own: set[int] = set()
+def mirrors_of(settings: MirrorSettings, cluster: str) -> dict[int, Flow]:
+    """Return the producer ids with which enabled flows write to a cluster.
+
+    Raises
+    ------
+    ClusterError, ConnectionFailed
+        if the cluster does not answer.
+    """
+    own: dict[int, Flow] = {}
     for each in settings.enabled_flows:
         if each.flow.target != cluster:
             continue
         log = FlowLog(settings.clusters[cluster].client, state_topic(each.flow.source), alias=cluster)
         with closing(log), suppress(NeverRun):
-            own |= log.observe().writers
+            own |= dict.fromkeys(log.observe().writers, each.flow)
     return own

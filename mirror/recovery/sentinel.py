@@ -12,16 +12,20 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from mirror.config.settings import ClusterSettings
 from mirror.control.gaps import iso_time
 from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.partition_state import ActiveProducer, active_producers, transactional_ids
+from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.late_writers import LateWriter
 from mirror.waiting import WaitTimeout, wait_until
+
+NO_MIRRORS: Final[Mapping[int, Flow]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +96,10 @@ class StillWritten:
         """
         return max((each.last_timestamp_ms for each in self.producers), default=math.inf)
 
-    def as_json(self, cluster: str, names: Mapping[int, str]) -> dict[str, Any]:
-        """Return it for programs; ``names`` has the transactional ids of producer ids."""
+    def as_json(
+        self, cluster: str, names: Mapping[int, str], mirrors: Mapping[int, Flow] = NO_MIRRORS
+    ) -> dict[str, Any]:
+        """Return it for programs; of producer ids ``names`` has transactional ids, ``mirrors`` the flows."""
         return {
             "topic": self.partition.topic,
             "partition": self.partition.partition,
@@ -101,17 +107,22 @@ class StillWritten:
             "to": self.end,
             "end_of_a_transaction": self.is_marker,
             "producers": [
-                writer.as_json() | {"last_sequence": each.last_sequence}
+                writer.as_json() | {"last_sequence": each.last_sequence, "flow": _text(mirrors.get(each.producer_id))}
                 for writer, each in zip(self.late_writers(cluster, names), self.producers, strict=False)
             ],
         }
 
-    def describe(self, names: Mapping[int, str]) -> str:
+    def is_of(self, mirrors: Collection[int]) -> bool:
+        """Whether nobody else has written there; who has no id is somebody else."""
+        return bool(self.producers) and all(each.producer_id in mirrors for each in self.producers)
+
+    def describe(self, names: Mapping[int, str], mirrors: Mapping[int, Flow] = NO_MIRRORS) -> str:
         """Return it for people."""
         if self.is_marker:
             return f"{self.partition} from {self.start} to {self.end}: a transaction has ended"
         who = ", ".join(
-            f"producer {each.producer_id} (epoch {each.epoch}"
+            (f"the flow {mirrors[each.producer_id]}, " if each.producer_id in mirrors else "")
+            + f"producer {each.producer_id} (epoch {each.epoch}"
             + (f", transactional id {names[each.producer_id]}" if each.producer_id in names else "")
             + (f", last at {iso_time(each.last_timestamp_ms)})" if each.last_timestamp_ms >= 0 else ")")
             for each in sorted(self.producers, key=lambda one: -one.last_timestamp_ms)
@@ -133,32 +144,39 @@ class Watched:
         the partitions of which it is not known, and why.
     lacking
         why nothing, or not everything, was watched, in words for people; None: everything was.
+    mirrors
+        the flows that some producer ids are of, where those may write.
     """
 
     written: tuple[StillWritten, ...] = ()
     names: Mapping[int, str] = field(default_factory=dict)
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
     lacking: str | None = None
+    mirrors: Mapping[int, Flow] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
-        """PASS: nobody has written."""
-        if self.written:
+        """PASS: nobody has written but mirrors that may."""
+        if any(not each.is_of(self.mirrors) for each in self.written):
             return Verdict.FAIL
         return Verdict.UNKNOWN if self.unknown or self.lacking is not None else Verdict.PASS
 
     def as_json(self, cluster: str) -> list[dict[str, Any]]:
         """Return what was written to, for programs."""
-        return [each.as_json(cluster, self.names) for each in self.written]
+        return [each.as_json(cluster, self.names, self.mirrors) for each in self.written]
 
     def messages(self) -> tuple[str, ...]:
         """Return what was seen, for people: who writes now first, who wrote long ago last."""
-        newest = sorted(self.written, key=lambda each: (-each.newest_ms, each.partition))
+        newest = sorted(self.written, key=lambda each: (each.is_of(self.mirrors), -each.newest_ms, each.partition))
         return (
-            *(each.describe(self.names) for each in newest),
+            *(each.describe(self.names, self.mirrors) for each in newest),
             *(f"{partition} is not known: {why}" for partition, why in sorted(self.unknown.items())),
             *([self.lacking] if self.lacking is not None else ()),
         )
+
+
+def _text(flow: Flow | None) -> str | None:
+    return None if flow is None else str(flow)
 
 
 def still_written(before: Look, now: Look) -> tuple[StillWritten, ...]:

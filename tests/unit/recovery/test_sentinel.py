@@ -11,7 +11,9 @@ import pytest
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.partition_state import ActiveProducer
+from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
 from mirror.recovery.late_writers import LateWriter
 from mirror.recovery.sentinel import Look, StillWritten, Watched, look, seen_in, still_written, until_quiet
 
@@ -117,7 +119,7 @@ def test_who_wrote_is_told_in_the_form_of_all_late_writers_with_what_brokers_do_
     assert nameless.late_writers("east", {}) == (LateWriter("east", BILLS, 5, 6),)
     first, second = Watched((named, nameless), {40: "shop"}).as_json("east")
     who = {"producer_id": 40, "epoch": 2, "transactional_id": "shop", "client_id": None, "address": None}
-    assert first["producers"][0] == who | {"last_timestamp_ms": 1_000, "last_sequence": 7}
+    assert first["producers"][0] == who | {"last_timestamp_ms": 1_000, "last_sequence": 7, "flow": None}
     assert ([each["producer_id"] for each in first["producers"]], second["producers"]) == ([40, 41], [])
 
 
@@ -222,6 +224,18 @@ def test_it_is_told_with_transactional_ids_where_there_are_any() -> None:
     )
     (row,) = watched.as_json("east")
     assert [each["transactional_id"] for each in row["producers"]] == ["till-7", None]
+
+
+def test_a_flow_that_goes_on_writing_is_named_and_is_nobody_who_should_write_no_more() -> None:
+    """After a planned failover under unchanged names the flow back failed the look at who writes to the old cluster."""
+    written = StillWritten(ORDERS, 1, 2, (SHOP,))
+    back = Watched((written,), mirrors={SHOP.producer_id: Flow("west", "east")})
+    assert back.verdict is Verdict.PASS
+    assert back.messages()[0].startswith("orders-0 from 1 to 2: the flow west->east, producer 40 (epoch 2")
+    assert [each["flow"] for row in back.as_json("east") for each in row["producers"]] == ["west->east"]
+    assert replace(back, written=(replace(written, producers=(SHOP, TILL)),)).verdict is Verdict.FAIL
+    assert replace(back, written=(replace(written, producers=()),)).verdict is Verdict.FAIL
+    assert replace(back, unknown={BILLS: "it has no leader"}).verdict is Verdict.UNKNOWN
 
 
 def test_who_writes_now_is_told_first_and_who_wrote_long_ago_last() -> None:
