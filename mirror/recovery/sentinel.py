@@ -117,9 +117,10 @@ class StillWritten:
         return bool(self.producers) and all(each.producer_id in mirrors for each in self.producers)
 
     def describe(self, names: Mapping[int, str], mirrors: Mapping[int, Flow] = NO_MIRRORS) -> str:
-        """Return it for people."""
+        """Return it for people, who take an end that is named for the last offset."""
+        where = f"{self.partition} from {self.start} to {self.end - 1}"
         if self.is_marker:
-            return f"{self.partition} from {self.start} to {self.end}: a transaction has ended"
+            return f"{where}: a transaction has ended"
         who = ", ".join(
             (f"the flow {mirrors[each.producer_id]}, " if each.producer_id in mirrors else "")
             + f"producer {each.producer_id} (epoch {each.epoch}"
@@ -127,7 +128,7 @@ class StillWritten:
             + (f", last at {iso_time(each.last_timestamp_ms)})" if each.last_timestamp_ms >= 0 else ")")
             for each in sorted(self.producers, key=lambda one: -one.last_timestamp_ms)
         )
-        return f"{self.partition} from {self.start} to {self.end}: {who or 'a client without a producer id'}"
+        return f"{where}: {who or 'a client without a producer id'}"
 
 
 @dataclass(frozen=True, slots=True)

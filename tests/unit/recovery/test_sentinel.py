@@ -51,9 +51,10 @@ def test_a_new_producer_and_one_with_a_new_epoch_have_written() -> None:
 
 
 def test_where_no_producer_has_changed_it_was_one_without_an_id() -> None:
+    """Its one record at offset 10 was said to reach to 11, and in ``mirror status`` to 10."""
     (found,) = still_written(Look({ORDERS: 10}, {ORDERS: (SHOP,)}), Look({ORDERS: 11}, {ORDERS: (SHOP,)}))
     assert (found.producers, found.is_marker) == ((), False)
-    assert found.describe({}) == "orders-0 from 10 to 11: a client without a producer id"
+    assert found.describe({}) == "orders-0 from 10 to 10: a client without a producer id"
 
 
 def test_a_transaction_whose_marker_took_the_producer_s_sequences_is_its_producer_s() -> None:
@@ -219,7 +220,7 @@ def test_it_is_told_with_transactional_ids_where_there_are_any() -> None:
     till = "producer 40 (epoch 2, transactional id till-7, last at 1970-01-01T00:00:01Z)"
     other = "producer 41 (epoch 0, last at 1970-01-01T00:00:00Z)"
     assert watched.messages() == (
-        f"orders-0 from 1 to 2: {till}, {other}",
+        f"orders-0 from 1 to 1: {till}, {other}",
         "bills-0 is not known: it has no leader",
     )
     (row,) = watched.as_json("east")
@@ -231,7 +232,7 @@ def test_a_flow_that_goes_on_writing_is_named_and_is_nobody_who_should_write_no_
     written = StillWritten(ORDERS, 1, 2, (SHOP,))
     back = Watched((written,), mirrors={SHOP.producer_id: Flow("west", "east")})
     assert back.verdict is Verdict.PASS
-    assert back.messages()[0].startswith("orders-0 from 1 to 2: the flow west->east, producer 40 (epoch 2")
+    assert back.messages()[0].startswith("orders-0 from 1 to 1: the flow west->east, producer 40 (epoch 2")
     assert [each["flow"] for row in back.as_json("east") for each in row["producers"]] == ["west->east"]
     assert replace(back, written=(replace(written, producers=(SHOP, TILL)),)).verdict is Verdict.FAIL
     assert replace(back, written=(replace(written, producers=()),)).verdict is Verdict.FAIL
