@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 from rich.console import Console
@@ -51,7 +51,7 @@ from mirror.terminal import Remark
 from mirror.waiting import watched
 
 PASSED, NOT_PASSED = 0, 1
-_PLANNING = "looking at both clusters"
+LOOKING: Final = "looking at both clusters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def fail_over(
     KafkaProblem
         if a cluster does not answer that is needed to begin.
     """
-    with _stopped_named(asked.run_directory, chosen.flow.source, terminal), going_on(terminal.err, _PLANNING):
+    with _stopped_named(asked.run_directory, chosen.flow.source, terminal), going_on(terminal.err, LOOKING):
         procedure = plan_failover(_request(settings, chosen, asked, terminal), mode)
     return _perform(_Session(settings.path, procedure, asked, terminal))
 
@@ -128,7 +128,7 @@ def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, term
     The exceptions are those of :func:`fail_over`.
     """
     stopped = _stopped_named(failback_directory(asked.run_directory), chosen.flow.target, terminal)
-    with stopped, going_on(terminal.err, _PLANNING):
+    with stopped, going_on(terminal.err, LOOKING):
         procedure = plan_failback(_request(settings, chosen, asked, terminal))
     return _perform(_Session(settings.path, procedure, asked, terminal))
 
