@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from mirror.copier.tail_match import Batch
 from mirror.kafka import codes, partition_state
@@ -30,6 +31,13 @@ _LEAST = 2
 _MOST_OF_OTHERS = 2 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class LookedUntil:
+    """Up to ``offset`` of a copy nothing was committed; what follows was not read yet."""
+
+    offset: int
+
+
 def has_committed(
     target: Channel,
     copy: TopicPartition,
@@ -38,11 +46,11 @@ def has_committed(
     is_ours: Callable[[int], bool],
     next_batch: NextBatch | None = None,
     is_enough: Callable[[], bool] = lambda: False,
-) -> bool | int:
+) -> bool | LookedUntil:
     """Tell whether a flow has committed records to its copy from ``start`` up to, not including, ``end``.
 
     Its transactions have all ended there. ``next_batch``: as whom it goes on behind ``start``, as far as known.
-    Where ``is_enough`` was read before that is known, return the offset up to which it has committed nothing.
+    Where ``is_enough`` was read before that is known, return up to where it has committed nothing.
 
     Raises
     ------
@@ -68,7 +76,7 @@ def has_committed(
                 return True
             open_transactions.discard(writer)
         if not open_transactions and header.next_offset < end and is_enough():
-            return header.next_offset
+            return LookedUntil(header.next_offset)
     return False
 
 
@@ -102,7 +110,7 @@ def committed_behind(
     for copy in positions.keys() - found:
         try:
             start = max(positions[copy].downstream, starts[copy])
-            behind = bool(has_committed(target, copy, start, ends[copy], is_ours, positions[copy].next_batch))
+            behind = has_committed(target, copy, start, ends[copy], is_ours, positions[copy].next_batch) is not False
         except KafkaProblem:
             behind = True
         found |= {copy} if behind else set()

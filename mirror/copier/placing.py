@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 
 from mirror.copier import gaps, resume
-from mirror.copier.committed_tail import LOST_END, committed, has_committed, undecided
+from mirror.copier.committed_tail import LOST_END, LookedUntil, committed, has_committed, undecided
 from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.links import ClusterLinks
 from mirror.copier.mirrored import Mirrored, Undecided
@@ -252,17 +252,16 @@ def _go_on(
     if handover.clean:
         return Ready(handover)
     now_ms = int(time.time() * 1000)
-    looked_until = handover.looked_until if handover.looked_until <= ends.target_end else 0
-    behind = max(handover.position.downstream, ends.target_start, looked_until)
-    until = time.monotonic() + _MATCH_SECONDS
+    behind = max(handover.position.downstream, ends.target_start, _looked_until(handover, ends))
     # One that is not the last is as good as none: what was committed behind it is matched.
     has_lost = may_be_committed and has_committed(
         *(target, work.target, behind, ends.target_end, flow.writers.__contains__, handover.position.next_batch),
-        lambda: is_over() or time.monotonic() > until,
+        _Piece(is_over).is_over,
     )
-    if not isinstance(has_lost, bool):
-        reason = f"looking for what was committed behind the position: at offset {has_lost} of {ends.target_end}"
-        return Partly(replace(before, clean=False, looked_until=has_lost), reason)
+    if isinstance(has_lost, LookedUntil):
+        looked_until = has_lost.offset
+        reason = f"looking for what was committed behind the position: at offset {looked_until} of {ends.target_end}"
+        return Partly(replace(before, clean=False, looked_until=looked_until), reason)
     if has_lost:
         if (why := undecided(target, work.target, ends.target_end)) is not None:
             return NotYet(why)
@@ -334,8 +333,8 @@ def _resume(
     start = max(old.upstream, ends.source_start)
     stretches = _stretches(work)
     is_ours = flow.writers.__contains__
-    piece = _Piece(time.monotonic() + _MATCH_SECONDS, is_over)
-    looked_until = work.handover.looked_until if work.handover.looked_until <= ends.target_end else 0
+    piece = _Piece(is_over)
+    looked_until = _looked_until(work.handover, ends)
 
     def read() -> resume.Logs:
         piece.reached = start_at = max(old.downstream, ends.target_start, foreign_until, looked_until)
@@ -424,11 +423,14 @@ def _foreign_until(work: PartitionWork, ends: Ends, target: Channel) -> int:
 class _Piece:
     """As much of a tail as is matched at a time: others wait for it, or the epoch is over."""
 
-    def __init__(self, until: float, is_over: Callable[[], bool]) -> None:
-        self.until = until
+    def __init__(self, is_epoch_over: Callable[[], bool]) -> None:
+        self.until = time.monotonic() + _MATCH_SECONDS
         self.reached = 0
         self.is_cut = False
-        self._is_over = is_over
+        self._is_epoch_over = is_epoch_over
+
+    def is_over(self) -> bool:
+        return self._is_epoch_over() or time.monotonic() > self.until
 
     def of(self, tail: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches of a piece; ``reached`` is where it ends.
@@ -437,12 +439,17 @@ class _Piece:
         """
         self.is_cut, is_begun = False, False
         for content, header in tail:
-            if is_begun and (self._is_over() or time.monotonic() > self.until):
+            if is_begun and self.is_over():
                 self.is_cut = True
                 return
             is_begun = True
             yield content, header
             self.reached = header.next_offset
+
+
+def _looked_until(handover: Handover, ends: Ends) -> int:
+    """Return up to where an earlier piece has found nothing; 0: there is none, or the copy was truncated since."""
+    return handover.looked_until if handover.looked_until <= ends.target_end else 0
 
 
 def _matching(piece: _Piece, ends: Ends) -> str:
