@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -51,7 +51,6 @@ from mirror.terminal import Remark
 from mirror.waiting import watched
 
 PASSED, NOT_PASSED = 0, 1
-LOOKING: Final = "looking at both clusters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +97,10 @@ class Terminal:
     err: Console
     progress: Callable[[], AbstractContextManager[Watch]]
 
+    def looking(self) -> AbstractContextManager[None]:
+        """Show, once it takes long, that both clusters of a flow are looked at."""
+        return going_on(self.err, "looking at both clusters")
+
     def tell(self, message: str, command: str) -> None:
         """Tell how something stands, and by which command it goes on: in a line of its own, which can be copied."""
         self.err.print(Remark(message))
@@ -117,7 +120,7 @@ def fail_over(
     KafkaProblem
         if a cluster does not answer that is needed to begin.
     """
-    with _stopped_named(asked.run_directory, chosen.flow.source, terminal), going_on(terminal.err, LOOKING):
+    with _stopped_named(asked.run_directory, chosen.flow.source, terminal), terminal.looking():
         procedure = plan_failover(_request(settings, chosen, asked, terminal), mode)
     return _perform(_Session(settings.path, procedure, asked, terminal))
 
@@ -128,7 +131,7 @@ def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, term
     The exceptions are those of :func:`fail_over`.
     """
     stopped = _stopped_named(failback_directory(asked.run_directory), chosen.flow.target, terminal)
-    with stopped, going_on(terminal.err, LOOKING):
+    with stopped, terminal.looking():
         procedure = plan_failback(_request(settings, chosen, asked, terminal))
     return _perform(_Session(settings.path, procedure, asked, terminal))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from mirror import terminal
-from mirror.commands.failover import LOOKING, Terminal
-from mirror.display import display_for, going_on
+from mirror.commands.failover import Terminal
+from mirror.display import display_for
 from mirror.model.progress import Watch
 from mirror.tables import print_rows
 
@@ -21,7 +21,7 @@ err = terminal.console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def streams() -> Terminal:
-    """Return where the commands of a failover print, and how they show that they wait."""
+    """Return where commands print, and how they show that they wait."""
     return Terminal(out, err, progress)
 
 
@@ -30,11 +30,6 @@ def progress() -> Iterator[Watch]:
     """Show how far something long is."""
     with display_for(err, brief=True) as display:
         yield display.watch
-
-
-def looking() -> AbstractContextManager[None]:
-    """Show, once it takes long, that both clusters of a flow are looked at."""
-    return going_on(err, LOOKING)
 
 
 def print_json(content: Any) -> None:

@@ -28,7 +28,7 @@ from mirror.commands.arguments import (
 )
 from mirror.commands.failover import Asked, fail_back, fail_over
 from mirror.commands.invocation import VERDICT_NOT_PASS, errors_explained, flow_meant, interruptible
-from mirror.commands.output import err, looking, out, print_json, print_table, progress, streams
+from mirror.commands.output import err, out, print_json, print_table, progress, streams
 from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
@@ -79,7 +79,7 @@ def readiness(
     with errors_explained(file):
         settings = load(file, applies_transforms=False)
         chosen = flow_meant(settings, flow)
-        with looking():
+        with streams().looking():
             found = judge(read_facts(settings, chosen, rpo_seconds=rpo_seconds))
     if as_json:
         print_json(found.as_json())
@@ -270,7 +270,7 @@ def rehearse(
         if clean:
             _clean_up(settings, chosen.flow, dry_run=dry_run, as_json=as_json)
             return
-        with looking():
+        with streams().looking():
             plan = plan_rehearsal(settings, chosen, pattern=group, taken_from=positions)
         if not as_json:
             _print_rehearsal_plan(plan)

@@ -12,7 +12,7 @@ import typer
 
 from mirror.commands.arguments import AsJson, File, FlowName, ShowAll
 from mirror.commands.invocation import PART_ENDED, STANDARD_ERROR, VERDICT_NOT_PASS, errors_explained, flow_meant
-from mirror.commands.output import err, looking, out, print_json, print_table
+from mirror.commands.output import err, out, print_json, print_table, streams
 from mirror.config.errors import ConfigError
 from mirror.config.explained import Explained, explain_file
 from mirror.config.mirror_maker import MirrorMakerConfig
@@ -129,7 +129,7 @@ def plan(
             _print_explained(explain_file(file), as_json=as_json)
             return
         chosen = [flow_meant(settings, flow)] if flow else settings.flows
-        with looking():
+        with streams().looking():
             found = [plan_flow(each, settings.clusters, settings.back_of(each.flow)) for each in chosen]
     if as_json:
         print_json({"ignored": list(settings.ignored), "flows": [one.as_json() for one in found]})
