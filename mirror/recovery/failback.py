@@ -250,13 +250,13 @@ def _stranded(move: Move, forward: FlowEnds) -> Step:
 
     def act(_: Known) -> Result:
         record, home = forward.copied(), move.ends.copied()
-        others = made_anew(move.directory, forward) | copied_anew(record, home, forward)
-        loss = loss_of(forward, alike(record, home), ask_source=True, anew=others)
+        own, anew = made_anew(move.directory, forward), copied_anew(record, home, forward)
+        loss = loss_of(forward, alike(record, home), ask_source=True, anew=own | anew)
         if loss.bound is not None:
             return Result(Verdict.FAIL, f"what only {source} has cannot be known: {loss.bound}")
         facts: dict[str, Json] = {"stranded": loss.rows(), "removed": loss.removed_rows()}
-        elsewhere = elsewhere_message(move.directory, source, others)
-        return Result(Verdict.PASS, f"{source} has and {target} lacks: {loss}{elsewhere}", facts)
+        message = f"{source} has and {target} lacks: {loss}{elsewhere_message(source, anew - own)}"
+        return Result(Verdict.PASS, message, facts)
 
     return Step("stranded", f"state what {source} has and {target} lacks", act)
 

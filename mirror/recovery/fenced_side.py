@@ -454,19 +454,19 @@ class _Reading:
         return None
 
 
-def mirrors_of(settings: MirrorSettings, cluster: str) -> dict[int, Flow]:
-    """Return the producer ids with which enabled flows write to a cluster.
+def mirrors_of(settings: MirrorSettings, cluster: str) -> dict[int, str]:
+    """Return the producer ids with which enabled flows write to a cluster, and the names of the flows.
 
     Raises
     ------
     ClusterError, ConnectionFailed
         if the cluster does not answer.
     """
-    own: dict[int, Flow] = {}
+    own: dict[int, str] = {}
     for each in settings.enabled_flows:
         if each.flow.target != cluster:
             continue
         log = FlowLog(settings.clusters[cluster].client, state_topic(each.flow.source), alias=cluster)
         with closing(log), suppress(NeverRun):
-            own |= dict.fromkeys(log.observe().writers, each.flow)
+            own |= dict.fromkeys(log.observe().writers, str(each.flow))
     return own

@@ -190,9 +190,8 @@ def copied_anew(record: Copied, home: Copied, old: FlowEnds) -> frozenset[str]:
     return frozenset(others) - {each.topic for each in known.keys() - copied}
 
 
-def elsewhere_message(run: Path, source: str, anew: Collection[str]) -> str:
+def elsewhere_message(source: str, topics: Collection[str]) -> str:
     """Return where to look for what was saved of topics that others than this run have made anew; empty: none."""
-    topics = set(anew) - saved_topics(run)
     if not topics:
         return ""
     return (

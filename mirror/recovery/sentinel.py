@@ -12,20 +12,16 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from mirror.config.settings import ClusterSettings
 from mirror.control.gaps import iso_time
 from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.partition_state import ActiveProducer, active_producers, transactional_ids
-from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.late_writers import LateWriter
 from mirror.waiting import WaitTimeout, wait_until
-
-NO_MIRRORS: Final[Mapping[int, Flow]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +92,7 @@ class StillWritten:
         """
         return max((each.last_timestamp_ms for each in self.producers), default=math.inf)
 
-    def as_json(
-        self, cluster: str, names: Mapping[int, str], mirrors: Mapping[int, Flow] = NO_MIRRORS
-    ) -> dict[str, Any]:
+    def as_json(self, cluster: str, names: Mapping[int, str], mirrors: Mapping[int, str]) -> dict[str, Any]:
         """Return it for programs; of producer ids ``names`` has transactional ids, ``mirrors`` the flows."""
         return {
             "topic": self.partition.topic,
@@ -107,7 +101,7 @@ class StillWritten:
             "to": self.end,
             "end_of_a_transaction": self.is_marker,
             "producers": [
-                writer.as_json() | {"last_sequence": each.last_sequence, "flow": _text(mirrors.get(each.producer_id))}
+                writer.as_json() | {"last_sequence": each.last_sequence, "flow": mirrors.get(each.producer_id)}
                 for writer, each in zip(self.late_writers(cluster, names), self.producers, strict=False)
             ],
         }
@@ -116,7 +110,7 @@ class StillWritten:
         """Whether nobody else has written there; who has no id is somebody else."""
         return bool(self.producers) and all(each.producer_id in mirrors for each in self.producers)
 
-    def describe(self, names: Mapping[int, str], mirrors: Mapping[int, Flow] = NO_MIRRORS) -> str:
+    def describe(self, names: Mapping[int, str], mirrors: Mapping[int, str]) -> str:
         """Return it for people, who take an end that is named for the last offset."""
         where = f"{self.partition} from {self.start} to {self.end - 1}"
         if self.is_marker:
@@ -153,7 +147,7 @@ class Watched:
     names: Mapping[int, str] = field(default_factory=dict)
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
     lacking: str | None = None
-    mirrors: Mapping[int, Flow] = field(default_factory=dict)
+    mirrors: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -174,10 +168,6 @@ class Watched:
             *(f"{partition} is not known: {why}" for partition, why in sorted(self.unknown.items())),
             *([self.lacking] if self.lacking is not None else ()),
         )
-
-
-def _text(flow: Flow | None) -> str | None:
-    return None if flow is None else str(flow)
 
 
 def still_written(before: Look, now: Look) -> tuple[StillWritten, ...]:

@@ -11,7 +11,6 @@ import pytest
 from mirror.kafka.answers import PartitionAnswers
 from mirror.kafka.channel import LATEST, Channel, View
 from mirror.kafka.partition_state import ActiveProducer
-from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.late_writers import LateWriter
@@ -54,7 +53,7 @@ def test_where_no_producer_has_changed_it_was_one_without_an_id() -> None:
     """Its one record at offset 10 was said to reach to 11, and in ``mirror status`` to 10."""
     (found,) = still_written(Look({ORDERS: 10}, {ORDERS: (SHOP,)}), Look({ORDERS: 11}, {ORDERS: (SHOP,)}))
     assert (found.producers, found.is_marker) == ((), False)
-    assert found.describe({}) == "orders-0 from 10 to 10: a client without a producer id"
+    assert found.describe({}, {}) == "orders-0 from 10 to 10: a client without a producer id"
 
 
 def test_a_transaction_whose_marker_took_the_producer_s_sequences_is_its_producer_s() -> None:
@@ -230,7 +229,7 @@ def test_it_is_told_with_transactional_ids_where_there_are_any() -> None:
 def test_a_flow_that_goes_on_writing_is_named_and_is_nobody_who_should_write_no_more() -> None:
     """After a planned failover under unchanged names the flow back failed the look at who writes to the old cluster."""
     written = StillWritten(ORDERS, 1, 2, (SHOP,))
-    back = Watched((written,), mirrors={SHOP.producer_id: Flow("west", "east")})
+    back = Watched((written,), mirrors={SHOP.producer_id: "west->east"})
     assert back.verdict is Verdict.PASS
     assert back.messages()[0].startswith("orders-0 from 1 to 1: the flow west->east, producer 40 (epoch 2")
     assert [each["flow"] for row in back.as_json("east") for each in row["producers"]] == ["west->east"]
