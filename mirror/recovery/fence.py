@@ -351,8 +351,14 @@ def watch_fenced(plan: FencePlan, settings: MirrorSettings, seconds: float) -> W
         partitions, hidden = _partitions(cluster, plan, settings, (*plan.fenced, *plan.created_since, *plan.unseen))
     if not partitions:
         return Watched(lacking=f"{alias} lists no topic that is watched: grant Describe on the topics")
-    found = watch_for(settings.clusters[alias], partitions, seconds)
-    return replace(found, lacking=hidden, mirrors=mirrors_of(settings, alias) if found.written else {})
+    found = replace(watch_for(settings.clusters[alias], partitions, seconds), lacking=hidden)
+    if not found.written:
+        return found
+    try:
+        return replace(found, mirrors=mirrors_of(settings, alias))
+    except KafkaProblem as problem:
+        untold = f"whether a flow of the file is among them is not known: {problem}"
+        return replace(found, lacking="; ".join(filter(None, (hidden, untold))))
 
 
 def _partitions(

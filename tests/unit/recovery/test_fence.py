@@ -14,6 +14,7 @@ from mirror.config.errors import ConfigError
 from mirror.config.resolving import load
 from mirror.config.settings import MirrorSettings
 from mirror.kafka.answers import Found
+from mirror.kafka.problems import BrokerRefused
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
@@ -33,7 +34,7 @@ from mirror.recovery.fence import (
     watch_fenced,
 )
 from mirror.recovery.fence_record import FenceRecord, QuotaChange
-from mirror.recovery.sentinel import Watched
+from mirror.recovery.sentinel import StillWritten, Watched
 
 RATE = "producer_byte_rate"
 EVERY = QuotaKey((("client-id", None), ("user", None)), RATE)
@@ -159,6 +160,25 @@ def test_a_fence_of_which_a_topic_cannot_be_seen_is_not_said_to_hold(
     assert (found.verdict, Fenced(plan).verdict) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
     assert found.lacking == "; ".join(plan.lacking)
     assert "1 topic of east not shown, such as bills" in "; ".join(plan.lacking)
+
+
+def test_who_writes_is_named_also_where_the_writers_of_flows_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A login without READ on the state topic saw the error alone, and not who writes."""
+    written = StillWritten(TopicPartition("orders", 0), 1, 2)
+
+    def denied(*_: object) -> None:
+        raise BrokerRefused("east: reading mm2-state.west.internal-0", 29)
+
+    monkeypatch.setattr(fence.Cluster, "connect", lambda *_: Hiding())
+    monkeypatch.setattr(fence, "watch_for", lambda *_: Watched((written,)))
+    monkeypatch.setattr(fence, "mirrors_of", denied)
+    monkeypatch.setattr(fence, "describe_acls", lambda *_: SimpleNamespace(acls=set()))
+    both = settings(tmp_path, "east->west.enabled = true", "west->east.enabled = true")
+    found = watch_fenced(plan_fence(both, "east", tmp_path / "fence.json", by="ann"), both, 1.0)
+    assert (found.verdict, found.written) == (Verdict.FAIL, (written,))
+    assert "whether a flow of the file is among them is not known: east: reading mm2-state" in str(found.lacking)
 
 
 def test_with_unchanged_names_the_flow_that_writes_to_what_is_fenced_is_named(tmp_path: Path) -> None:
