@@ -504,7 +504,7 @@ def stopped_applications(directory: Path, cluster: str) -> str:
         return ""
     if STOP in progress.proven:
         return f"The applications on {cluster} are stopped, and started nowhere yet."
-    return f"The applications on {cluster} were told to stop, not all were seen to, and none was started elsewhere yet."
+    return f"The applications on {cluster} may not all have stopped, and none was started elsewhere yet."
 
 
 def stopped_message(directory: Path, cluster: str) -> str:

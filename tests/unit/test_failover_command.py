@@ -27,7 +27,7 @@ from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.recovery import procedure
-from mirror.recovery.applications import Applications, Nobody, NotDone
+from mirror.recovery.applications import Answer, Applications, Nobody, NotDone, Unobserved
 from mirror.recovery.group_moves import MovePlan, Unmoved
 from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
@@ -181,15 +181,19 @@ def test_the_plan_has_the_form_of_the_run_and_nothing_is_made(world: World, file
         assert word in " ".join(text.split())
 
 
-def test_of_applications_that_did_not_stop_it_is_not_said_that_they_are_stopped(
-    world: World, file: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("answer", [NotDone("still there"), Unobserved("nobody is asked")])
+def test_of_applications_that_nobody_saw_stop_it_is_said_neither_that_they_are_stopped_nor_that_they_were_told_to(
+    answer: Answer, world: World, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.is_up[EAST] = False
-    monkeypatch.setattr(StandInApplications, "stop", lambda *_: NotDone("still there"))
+    monkeypatch.setattr(StandInApplications, "stop", lambda *_: answer)
+    # Where nobody has looked the run goes on, up to here.
+    monkeypatch.setattr(StandInEnds, "pause", interrupted)
     found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--yes"])
     told = " ".join(found.stderr.split())
-    assert "The applications on east were told to stop, not all were seen to" in told
+    assert "The applications on east may not all have stopped, and none was started elsewhere yet." in told
     assert "are stopped" not in told
+    assert "told to stop" not in told
 
 
 def test_whoever_takes_back_with_an_older_copy_of_the_directory_is_told_nothing_of_where_the_applications_are(
@@ -590,6 +594,10 @@ def test_what_a_run_has_stopped_is_said_where_the_target_no_longer_answers(
     # A failback of it has stopped nothing, least of all on west.
     found = CliRunner().invoke(app, ["failback", str(file), "--flow", "east->west", "--run-directory", run])
     assert (found.exit_code, "started nowhere" in found.stderr) == (3, False)
+
+
+def interrupted(*_: object) -> Any:
+    raise KeyboardInterrupt
 
 
 def killed(*_: object) -> Any:
