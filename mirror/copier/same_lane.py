@@ -382,7 +382,8 @@ class SameOffsetsLane(Lane):
                 is_new = header.next_offset > max(self.fetch_position, self.append_point.end)
                 if is_new and not header.is_control:
                     stretches = self._copied_back if header.producer_id == self._back else self._originals
-                    stretches.append((header.base_offset, header.next_offset))
+                    # Of a batch in which the log starts by now the records before that are not read.
+                    stretches.append((max(header.base_offset, self.fetch_position), header.next_offset))
             if self.doubt is not None and self.doubt.until <= min(self.doubt.original, self._copied_back_until):
                 self.doubt = None
         super().take(frame, part, read_committed=read_committed, received_at=received_at)

@@ -164,7 +164,8 @@ def test_what_only_the_old_cluster_has_is_not_passed_by_where_the_standby_has_re
         pair.await_copied(pair.back, 5)
     # The old cluster is lost behind offset 10, and the applications go on on the other one.
     write(pair.home, orders, range(5, 10))
-    write(pair.away, orders, range(100, 118))
+    # In one batch, of which the log has the end alone by then: a broker answers with the whole of it.
+    write(pair.away, orders, range(100, 118), **{"linger.ms": 1000})
     delete_records(pair.away, orders, 20)
     with pair.engine():
         pair.await_reason(pair.back, "has none: waits until")

@@ -171,6 +171,12 @@ def behind_retention(lane: SameOffsetsLane) -> None:
     take(lane, batch_of(150, 5))
 
 
+def behind_retention_within_a_batch(lane: SameOffsetsLane) -> None:
+    """A broker answers with the whole batch in which its log starts."""
+    lane.skip_gap(110, 0)
+    take(lane, batch_of(100, 20))
+
+
 def behind_compaction(lane: SameOffsetsLane) -> None:
     take(lane, batch_of(120, 5))
 
@@ -180,7 +186,15 @@ def behind_a_marker(lane: SameOffsetsLane) -> None:
     take(lane, batch_of(101, 5))
 
 
-@pytest.mark.parametrize(("fetch", "end"), [(behind_retention, 110), (behind_compaction, 110), (behind_a_marker, 101)])
+@pytest.mark.parametrize(
+    ("fetch", "end"),
+    [
+        (behind_retention, 110),
+        (behind_retention_within_a_batch, 110),
+        (behind_compaction, 110),
+        (behind_a_marker, 101),
+    ],
+)
 @pytest.mark.parametrize(("content", "waits"), [(Content.OTHERS, True), (Content.NOTHING, False)])
 def test_where_the_source_has_nothing_the_copy_is_read_before_it_is_passed_by(
     fetch: Callable[[SameOffsetsLane], None], end: int, content: Content, waits: bool
