@@ -16,6 +16,7 @@ from mirror.config.settings import FlowSettings
 from mirror.kafka.channel import Channel
 from mirror.kafka.problems import BrokerRefused, ConnectionFailed, RequestFailed
 from mirror.kafka.writer_log import WriterLog
+from mirror.model.counts import first_of
 from mirror.model.flow import Flow
 from mirror.model.loops import left_out
 from mirror.model.partition import TopicPartition
@@ -24,6 +25,7 @@ from mirror.model.state_record import state_topic
 from mirror.model.topics import DefaultReplicationPolicy
 from mirror.model.writers import CopiedTopics, KnownWriters
 
+_MOST_ALIASES = 5
 _STATE_TOPIC = regex.compile(r"mm2-state\.(?<alias>.+)\.internal")
 
 
@@ -221,13 +223,15 @@ class Mirrors:
         ]
 
     def _misnamed(self) -> list[str]:
-        flow = self._settings.flow
-        return [
-            f"an engine with another file calls the cluster {flow.target} {_alias(topic)}: what it mirrors into "
-            f"{flow.source} is not copied back, but for what was read before this was seen; give the cluster one name "
-            "in all files"
-            for topic in sorted(self._returning)
-        ]
+        flow, aliases = self._settings.flow, [_alias(each) for each in sorted(self._returning)]
+        if not aliases:
+            return []
+        message = (
+            f"other files call the cluster {flow.target} {first_of(aliases, _MOST_ALIASES)}: what their engines mirror "
+            f"into {flow.source} is not copied back, but for what was read before this was seen; give the cluster one "
+            f"name in all files (said as long as {flow.source} has the state topic that such an engine keeps there)"
+        )
+        return [message]
 
     def _undeclared(self, declared: Collection[str]) -> list[str]:
         flow = self._settings.flow

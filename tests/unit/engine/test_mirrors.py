@@ -80,7 +80,14 @@ def test_a_copy_with_the_source_s_offsets_leaves_nothing_out_unless_that_is_aske
 def test_a_flow_back_under_another_alias_is_known_by_the_cluster_id(monkeypatch: pytest.MonkeyPatch) -> None:
     judged, (problem,) = looked(flows_of("A->B", more=IDENTITY), OnSource({"mm2-state.dr.internal": OURS}), monkeypatch)
     assert judged.left_out("orders") == (BACK, "mm2-state.dr.internal")
-    assert "calls the cluster B dr" in problem
+    assert problem.startswith("other files call the cluster B dr: ")
+
+
+def test_however_many_names_other_files_have_for_the_target_that_is_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was a reason, and why a partition waited was not among those that are shown."""
+    found = {f"mm2-state.dr{number}.internal": OURS for number in range(9)}
+    _, (problem,) = looked(flows_of("A->B", more=IDENTITY), OnSource(found), monkeypatch)
+    assert problem.startswith("other files call the cluster B dr0, dr1, dr2, dr3, dr4 and 4 more: ")
 
 
 def test_copies_of_flows_that_no_file_names_go_on_and_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
