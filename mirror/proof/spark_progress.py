@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from mirror.model.progress import Watch, nobody
-from mirror.waiting import wait_until
+from mirror.waiting import wait_until, within_a_wait
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -49,7 +49,9 @@ def in_tasks(
             return answer.done()
 
         try:
-            wait_until(has_ended, doing, timeout_seconds=math.inf)
+            # Who watches the work is not told of it a second time, as a wait.
+            with within_a_wait():
+                wait_until(has_ended, doing, timeout_seconds=math.inf)
         except BaseException:
             context.cancelJobGroup(group)
             raise
