@@ -473,7 +473,8 @@ def _moves(flow: Flow, entries: Iterable[FailoverEntry], *, is_cut: bool) -> tup
         command = f"mirror {'failover' if mode else 'failback'} FILE --flow '{flow}'{mode}"
         stopped = "; if it has stopped, applications may be stopped too: "
         undoes = "with --take-back undoes it until it has started the applications"
-        options = "--run-directory, with that directory, and --applications and --groups as it was begun"
+        more = "--make-anew and --leave-behind" if each.phase is Phase.RETURNING else "--fence"
+        options = f"--run-directory, with that directory, and --applications, --groups, {more} as it was begun"
         return f"{stopped}{command} {options}, goes on, and {undoes}"
 
     lines = [

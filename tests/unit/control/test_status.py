@@ -397,8 +397,8 @@ def test_a_failover_under_way_is_a_note_until_the_flow_is_cut(moved: Moved) -> N
     begun = replace(DONE, phase=Phase.UNDER_WAY)
     told = (
         f"a failover is under way ({WHERE}); if it has stopped, applications may be stopped too: mirror failover FILE "
-        f"--flow 'east->west' --mode {DONE.mode} --run-directory, with that directory, and --applications and --groups "
-        "as it was begun, goes on, and with --take-back undoes it until it has started the applications"
+        f"--flow 'east->west' --mode {DONE.mode} --run-directory, with that directory, and --applications, --groups, "
+        "--fence as it was begun, goes on, and with --take-back undoes it until it has started the applications"
     )
     found = moved.look(begun, cut=False)
     assert (found.state, found.reasons, found.notes) == ("RUNNING", (), (told,))
@@ -412,8 +412,8 @@ def test_the_way_home_is_told_beside_the_failover_that_it_undoes(moved: Moved) -
     assert second == (
         "a failback is under way, from west back to east (failback, 1970-01-01T00:00:09Z, runs/one/failback on host); "
         "if it has stopped, applications may be stopped too: mirror failback FILE --flow 'east->west' --run-directory, "
-        "with that directory, and --applications and --groups as it was begun, goes on, and with --take-back undoes it "
-        "until it has started the applications"
+        "with that directory, and --applications, --groups, --make-anew and --leave-behind as it was begun, goes on, "
+        "and with --take-back undoes it until it has started the applications"
     )
 
 
