@@ -21,10 +21,11 @@ from mirror.config.definitions import (
 from mirror.config.engine_keys import ENGINE
 from mirror.config.ignored import NOT_OF_THE_KEY, ignored_keys
 from mirror.config.mirror_maker import MirrorMakerConfig
+from mirror.config.private_keys import broken_keys
 from mirror.config.properties import Entry, read
 from mirror.config.providers import CONFIG_PROVIDERS
 from mirror.config.secret_rules import HIDDEN
-from mirror.config.secrets import broken_keys, shown
+from mirror.config.secrets import shown
 from mirror.config.worker_keys import WORKER_KEYS
 from mirror.model.flow import Flow
 

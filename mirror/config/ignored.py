@@ -14,9 +14,9 @@ from mirror.config.definitions import MIRROR_MAKER, OLD_EXCLUDES, RETENTION
 from mirror.config.engine_keys import ENGINE
 from mirror.config.mirror_maker import PASSED_TO_WORKERS, MirrorMakerConfig
 from mirror.config.misspelt import misspelt
+from mirror.config.private_keys import broken_keys
 from mirror.config.properties import PropertiesFile
 from mirror.config.providers import CONFIG_PROVIDERS
-from mirror.config.secrets import broken_keys
 from mirror.config.unused_security import unused_security
 from mirror.model.flow import Flow
 from mirror.model.topics import Generation

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import javaproperties
 
 from mirror.config.errors import ConfigError, Mistakes
+from mirror.config.secrets import is_secret, secret_key_of
 
 _BLANKS = " \t\f"
 _COMMENT_MARKS = ("#", "!")
@@ -58,12 +59,15 @@ def parse(text: str, path: Path | None = None) -> PropertiesFile:
     Raises
     ------
     ConfigError
-        for each malformed ``\uXXXX``, the one thing Java refuses.
+        for each malformed ``\uXXXX``, the one thing Java refuses; and for each secret whose line a backslash too many
+        has made part of another value, which messages would show.
     """
     mistakes, entries = Mistakes(), []
-    for line, logical in _logical_lines(text):
+    for line, natural in _logical_lines(text):
         with mistakes.noted():
-            entries.append(_entry(line, logical, path))
+            entry = _entry(line, "".join(natural), path)
+            _refuse_joined_secrets(entry, natural, path)
+            entries.append(entry)
     mistakes.refuse()
     return PropertiesFile(path, tuple(entries))
 
@@ -95,28 +99,37 @@ def _entry(line: int, logical: str, path: Path | None) -> Entry:
         raise ConfigError(path, line, None, message) from problem
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    r"""Yield the first line number and the text of each logical line: continuations joined, comments left out.
+def _refuse_joined_secrets(entry: Entry, natural: Sequence[str], path: Path | None) -> None:
+    for number, content in enumerate(natural[1:], entry.line):
+        key = None if is_secret(entry.key) else secret_key_of(content)
+        if key is not None:
+            message = (
+                f"line {number} ends with a backslash, so that {key} of line {number + 1} has no effect and is part of "
+                "this value; remove that backslash"
+            )
+            raise ConfigError(path, entry.line, entry.key, message)
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    r"""Yield the first line number of each logical line and its natural lines, to be joined; comments are left out.
 
     Not the library's reader: Java still looks for a comment after a line of nothing but ``\``, and takes such a line at
     the end of the file for an empty key (unless ``\r\n`` follows it).
     """
-    number, started, joined, open_ended = 0, 0, "", False
+    number, started, joined, open_ended = 0, 0, list[str](), False
     for number, natural in enumerate(_NATURAL_LINE.finditer(text), start=1):
         content = natural[0].rstrip("\r\n").lstrip(_BLANKS)
-        if not joined:
+        if not any(joined):
             if content.startswith(_COMMENT_MARKS):
                 open_ended = False
                 continue
-            started = number
-        joined += content
+            started, joined = number, []
         open_ended = _ends_in_odd_backslashes(content)
-        if open_ended:
-            joined = joined[:-1]
-        elif joined:
+        joined.append(content[:-1] if open_ended else content)
+        if not open_ended and any(joined):
             yield started, joined
-            joined = ""
-    if joined or (open_ended and not text.endswith("\r\n")):
+            joined = []
+    if any(joined) or (open_ended and not text.endswith("\r\n")):
         yield started, joined
 
 

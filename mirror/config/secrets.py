@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 
-from mirror.config.properties import Entry
 from mirror.config.secret_rules import HIDDEN, NAMED, OF_AUTH, OF_KEYTOOL, without_named
 
 _WORDS = ("password", "passwd", "passphrase", "pwd", "jaas", "secret", "key", "token", "credential", "user.info")
@@ -19,12 +17,9 @@ _OPEN = (
 )
 _PASS = re.compile(r"(?:\A|[._-])pass\Z")
 _WORD = re.compile(r"\S+")
+# A key of a file, and what ends it: within a value where the line before ends with a backslash too many.
+_KEY = re.compile(r"[\w>-]{1,64}(?:\.[\w>-]{1,64})+(?=\s*(?:=|:(?!\d{1,5}\b)))")
 _SERVER = re.compile(r"\s*(?:(?:\[[\da-fA-F:.%]+\]|[\w.-]+):\d{1,5})?\s*")
-# A private key that does not end where its value does, and what of it is behind that: several lines are one key where
-# only one of them does not end with a backslash.
-_BEGINS_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?!.*-----END)", re.DOTALL)
-_BEGINS, _ENDS = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY"), re.compile(r"-----END [A-Z ]*PRIVATE KEY")
-_PEM, _HEADERS_OF_PEM = re.compile(r"[A-Za-z0-9+/\s]+"), ("Proc-Type", "DEK-Info")
 # An argument whose value is a secret: --password x, and PASSWORD=x, or --password=x, to its end.
 _OPTION = re.compile(rf"--?(?:{NAMED}|{OF_KEYTOOL}|key|{OF_AUTH}|oauth2-bearer)|-pw", re.IGNORECASE)
 _ASSIGNMENT = re.compile(
@@ -50,6 +45,12 @@ def holds_secrets(client: Mapping[str, str]) -> bool:
     return any(value and (is_secret(key) or key == "ssl.keystore.location") for key, value in client.items())
 
 
+def secret_key_of(line: str) -> str | None:
+    """Return the key of a line of a file if its value is secret and it has a dot, as keys of files have; else None."""
+    found = _KEY.match(line)
+    return found[0] if found is not None and is_secret(found[0]) else None
+
+
 def shown(key: str, value: str) -> str:
     """Return a value for people, hidden if it is secret; a placeholder tells only where the secret is.
 
@@ -61,37 +62,13 @@ def shown(key: str, value: str) -> str:
     # Names of brokers may tell of secrets, and no port is one. What comes behind a backslash too many is another line.
     if key.endswith("bootstrap.servers") and all(_SERVER.fullmatch(each) for each in value.split(",")):
         return value
+    secret = next((each for each in _KEY.finditer(value) if is_secret(each[0])), None)
+    if secret is not None:
+        # All that follows is its value, blanks and commas, too.
+        return f"{shown(key, value[: secret.end()])} = {HIDDEN}"
     before = f"{key.rpartition('.')[2]}="
     whole = without_secrets(f"{before}{value}")
     return whole.removeprefix(before) if whole.startswith(before) else HIDDEN
-
-
-def broken_keys(entries: Sequence[Entry]) -> dict[int, int]:
-    """Return the lines of entries that are parts of a private key, and where that begins.
-
-    Where a line of its text does not go on in the next one, by a backslash, the next ones are keys of the file; all of
-    it is where it begins in the line behind that of its key.
-    """
-    found: dict[int, int] = {}
-    for number, each in enumerate(entries):
-        is_key = _BEGINS.match(_text(each)) is not None
-        if is_key:
-            found[each.line] = each.line
-        if _BEGINS_PRIVATE_KEY.search(_text(each) if is_key else each.value):
-            behind = list(takewhile(lambda one: not _BEGINS.search(_text(one)), entries[number + 1 :]))
-            end = next((at for at, one in enumerate(behind, 1) if _ENDS.search(_text(one))), 0)
-            found |= {one.line: each.line for one in behind[:end] or takewhile(_is_pem, behind)}
-    return found
-
-
-def _text(entry: Entry) -> str:
-    """Return an entry as it reads where what ends its key is a blank of a private key."""
-    return f"{entry.key} {entry.value}"
-
-
-def _is_pem(entry: Entry) -> bool:
-    """Tell whether an entry looks like lines of a key in base 64, or says how that is encrypted."""
-    return entry.key in _HEADERS_OF_PEM or (_PEM.fullmatch(entry.key) is not None and not entry.value.strip("= \n"))
 
 
 def without_secrets(text: str) -> str:

@@ -18,8 +18,9 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from mirror.config import properties, providers
 from mirror.config.errors import ConfigError
 from mirror.config.ignored import broken_key_messages
+from mirror.config.private_keys import broken_keys
 from mirror.config.properties import PropertiesFile
-from mirror.config.secrets import broken_keys, holds_secrets
+from mirror.config.secrets import holds_secrets
 from mirror.engine.run_log import LogFormat, LogLevel, set_up
 from mirror.kafka.security import UnsupportedSetting
 from mirror.legacy.client_settings import (

@@ -69,6 +69,49 @@ def test_a_malformed_escape_is_refused_with_its_line(tmp_path: Path) -> None:
     assert str(refusal.value).startswith(f"{file}:2: malformed escape")
 
 
+@pytest.mark.parametrize(
+    ("lines", "at", "key", "secret"),
+    [
+        ("clusters = A, B\\\nB.sasl.password = s3cret", 1, "clusters", "B.sasl.password"),
+        (
+            "a = 1\nA->B.topics = orders,\\\n  bills\\\n\tB.ssl.key.password=s3cret",
+            2,
+            "A->B.topics",
+            "B.ssl.key.password",
+        ),
+        (
+            "A->B.enabled = true\\\nA->B.producer.ssl.key.password : s3cret",
+            1,
+            "A->B.enabled",
+            "A->B.producer.ssl.key.password",
+        ),
+    ],
+)
+def test_a_secret_that_a_backslash_too_many_makes_part_of_another_value_is_refused_and_not_shown(
+    lines: str, at: int, key: str, secret: str
+) -> None:
+    """Whatever was said of that value showed it: of a cluster of that name, of topics that match nothing."""
+    with pytest.raises(ConfigError) as refusal:
+        parse(lines)
+    end = lines.count("\n")
+    assert str(refusal.value) == (
+        f"line {at}: {key}: line {end} ends with a backslash, so that {secret} of line {end + 1} has no effect and is "
+        "part of this value; remove that backslash"
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'A.sasl.jaas.config = a.PlainLoginModule required \\\n  my.password="x" \\\n  user="y";',
+        "A.bootstrap.servers = kafka-1:9092,\\\n  kafka-token.example.com:9092",
+        "topics = orders,\\\n  user.tokens,\\\n  audit.key",
+    ],
+)
+def test_values_of_several_lines_are_no_secrets_of_other_keys(lines: str) -> None:
+    assert len(parse(lines).entries) == 1
+
+
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "nowhere.properties"
     with pytest.raises(ConfigError, match="cannot be read"):

@@ -453,3 +453,11 @@ def test_of_servers_behind_a_backslash_too_many_the_secret_of_the_next_line_is_h
     """The last of several lines of servers ends with one, as those before it."""
     assert "s3cret" not in shown("b.bootstrap.servers", f"kafka-1:9092,kafka-2:9092{line}")
     assert "s3cret" not in shown("b.bootstrap.servers", f"kafka-1:9092,[2001:db8::1]:9092,{line}")
+
+
+@pytest.mark.parametrize("key", ["topics", "east.bootstrap.servers"])
+def test_of_a_line_that_is_joined_to_the_one_before_all_of_a_secret_is_hidden(key: str) -> None:
+    """Of several words all but the first were shown."""
+    assert shown(key, "east:9092 east.ssl.key.password = correct horse, battery") == (
+        "east:9092 east.ssl.key.password = (hidden)"
+    )

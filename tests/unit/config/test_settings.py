@@ -103,8 +103,7 @@ def test_with_a_negative_interval_topics_are_looked_for_once(file: Path) -> None
     "servers",
     [
         *("ann:s3cret@a:9092", "ann:s3c,s3cret@a:9092", "ann:s3cret@a"),
-        "a:9092,\\\nA.ssl.key.password = s3cret",
-        'a:9092\\\nA.sasl.jaas.config = PlainLoginModule required password="s3c,s3cret";',
+        *("a:9092,A.ssl.key.password = s3cret", "a:9092 A.ssl.key.password = s3cret s3cret"),
     ],
 )
 def test_secrets_before_or_behind_an_address_are_not_repeated(file: Path, servers: str) -> None:
