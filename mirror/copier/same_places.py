@@ -19,7 +19,7 @@ from mirror.copier.transforming import change
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka import partition_state
 from mirror.kafka.batch import CorruptBatch, Header, Record, records
-from mirror.kafka.channel import LATEST, Channel, View, topic_settings
+from mirror.kafka.channel import Channel, topic_settings
 from mirror.kafka.log import read_batches
 from mirror.kafka.problems import KafkaProblem
 from mirror.kafka.topic_ids import differ
@@ -62,7 +62,6 @@ def find_same_places(
     before = target.ask(lambda channel: partition_state.active_producers(channel, copies))
     ends = look_up(flow, partitions, source, target)
     after = target.ask(lambda channel: partition_state.active_producers(channel, copies))
-    written = target.ask(lambda channel: channel.find_offsets(copies, LATEST, View.WRITTEN))
     names = [_POLICY, _TIMES]
     configs = target.ask(lambda channel: topic_settings(channel, {each.topic for each in copies}, names))
     history = LogHistory(flow, source, [work for work in partitions if isinstance(ends[work.source], Ends)])
@@ -79,11 +78,12 @@ def find_same_places(
             now = with_ids(work, source.channel(), target.channel())
             producer = producer_of(flow.flow, now.target_id)
             sequence = sequence_of(before[copy], producer), sequence_of(after[copy], producer)
-            # What arrives in between would be neither in the end nor in the sequence that belongs to it.
-            if sequence[0] != sequence[1] or written.get(copy) != found.target_end:
+            # What of this flow arrives in between would be neither in the end nor in the sequence that belongs to it.
+            # What others write meanwhile, as applications do to an original, lies behind that end.
+            if sequence[0] != sequence[1] or found.target_end < found.target_written:
                 where = f"{copy} on {flow.flow.target}"
                 places[work.source] = NotYet(
-                    f"{where} is appended to just now, or replicates what an engine before had sent: looked at again"
+                    f"{where} gets what an engine before had sent just now, or replicates it: looked at again"
                 )
                 continue
             config = configs.get(copy.topic, {})
@@ -135,7 +135,9 @@ def _begun(flow: FlowWork, work: PartitionWork, ends: Ends, append_point: Append
     A topic that is copied both ways has what the flow back has copied from it, and is gone on with behind that.
     """
     if work.is_two_way and ends.target_end > 0:
-        return _followed(flow, work, ends, append_point) if work.is_original else _not_followed(flow, work)
+        if work.is_original:
+            return _followed(flow, work, ends, append_point)
+        return _not_followed(flow, work, may_both_be_originals=ends.source_written > 0)
     if work.is_outdated:
         return _recreated(flow, work, f"{work.target.topic} on {flow.flow.target}")
     before = work.handover.position if work.handover is not None else None
@@ -255,11 +257,15 @@ def _copied_back_until(work: PartitionWork, ends: Ends) -> int:
     return min(until, ends.target_end, ends.source_written)
 
 
-def _not_followed(flow: FlowWork, work: PartitionWork) -> NotYet:
+def _not_followed(flow: FlowWork, work: PartitionWork, *, may_both_be_originals: bool = False) -> NotYet:
     source, target = flow.flow.source, flow.flow.target
+    both = (
+        f". Where that flow says the same of {source}, both held records before either was copied, and neither ever "
+        "is: save what is to be kept of one of them, and delete the topic there, to have it made anew from the other"
+    )
     return NotYet(
         f"{work.target} on {target} is not empty, and nothing says that {source} has the same at its offsets: it "
-        f"waits until {target}->{source} has copied it"
+        f"waits until {target}->{source} has copied it{both if may_both_be_originals else ''}"
     )
 
 

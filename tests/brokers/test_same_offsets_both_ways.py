@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
 from mirror.kafka import codes
 from mirror.kafka.cluster import Cluster
+from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.copying import delete_records, leave_marker, producer_to, write
@@ -45,6 +50,44 @@ def test_no_record_goes_round_and_applications_move_there_and_back_without_anyth
     at_home, away = (read(client, orders, "read_uncommitted") for client in (pair.home, pair.away))
     assert at_home == away
     assert len(at_home) == 20
+
+
+@contextmanager
+def applications_at_work(client: dict[str, str], partition: TopicPartition) -> Iterator[None]:
+    """Write one record after the other meanwhile, as fast as they are acknowledged."""
+    over, numbers = threading.Event(), itertools.count(1_000)
+
+    def write_on() -> None:
+        producer = producer_to(client, **{"linger.ms": 0})
+        while not over.is_set():
+            producer.produce(partition.topic, b"%d" % next(numbers), partition=partition.partition)
+            producer.flush(60)
+
+    with ThreadPoolExecutor(1) as thread:
+        writing = thread.submit(write_on)
+        try:
+            yield
+        finally:
+            over.set()
+        writing.result()
+
+
+def test_the_flow_back_is_gone_on_with_while_applications_write_to_the_original(pair: Pair) -> None:
+    """An engine that was started then found the original's end moving, and waited until nobody wrote for a moment."""
+    orders = pair.orders
+    with pair.engine():
+        pair.await_copied(pair.there, 0)
+        pair.await_copied(pair.back, 0)
+        write(pair.home, orders, range(10))
+        pair.await_copied(pair.back, 10)
+    with applications_at_work(pair.home, orders), pair.engine() as engine:
+        wait_until(
+            lambda: [each["upstream_next"] for each in pair.status(pair.back)["partitions"]],
+            f"{pair.back} to go on",
+            timeout_seconds=PATIENCE_SECONDS,
+            until=lambda found: found != [] and found[0] > 10,
+        )
+        assert "looked at again" not in engine.log_tail(100)
 
 
 def test_a_marker_of_the_applications_at_the_end_of_the_original_is_nobody_s_truncation(

@@ -91,6 +91,34 @@ def test_a_copy_that_is_longer_than_its_source_is_waited_for_while_it_may_be_the
         assert advised in place.reason
 
 
+@pytest.mark.parametrize(
+    ("source_written", "back", "is_told"),
+    [
+        (4, None, True),
+        (0, None, False),
+        # What the flow back had copied was of topics made anew since.
+        (4, Position(0, 0, 0, True, 0, "before", "before", same_offsets=True), True),
+    ],
+)
+def test_where_both_sides_hold_records_before_either_is_copied_each_flow_names_what_ends_that(
+    source_written: int, back: Position | None, is_told: bool
+) -> None:
+    """Each waited for the other one for good, and named nothing that anybody could do."""
+    work = PartitionWork(FLOW, ORDERS, ORDERS, "here", None, target_id="there", is_two_way=True, copied_back=back)
+    place = same_places._begun(
+        cast(FlowWork, SimpleNamespace(flow=FLOW)),
+        work,
+        Ends(0, source_written, 0, 9, 9, source_written),
+        AppendPoint(9, 0, is_compacted=False),
+        cast(LogHistory, None),
+    )
+    assert isinstance(place, NotYet)
+    assert ("it waits until east->west has copied it" in place.reason, "delete the topic there" in place.reason) == (
+        True,
+        is_told,
+    )
+
+
 def gone_on(
     work: PartitionWork,
     handover: Handover,
