@@ -272,6 +272,12 @@ def resume(
     old = handover.position
     logs = read()
     compared = _compare(work, old, is_ours, logs, partial(match_tail, downstream=old.downstream))
+    if isinstance(compared.outcome, Mismatch) and not logs.looked_until and ends.source_start > old.upstream:
+        # Of a batch in which the source's log starts by now a broker hands out what was removed, too; perhaps nothing
+        # of that was copied.
+        begun = replace(old, upstream=ends.source_start)
+        again = _compare(work, begun, is_ours, read(), partial(match_tail, downstream=old.downstream))
+        compared = again if isinstance(again.outcome, Matched) else compared
     if isinstance(compared.outcome, Mismatch) and not logs.looked_until:
         # Rare, and dearer: compaction may have thinned either log since.
         thinned = partial(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -607,6 +607,39 @@ def test_a_gap_that_was_passed_but_not_recorded_is_recorded_by_who_matches_the_t
     assert gap.found_at_ms > TIME, "in milliseconds"
     assert (gap.start, gap.end, gap.kind, gap.passed) == (1, 3, GapKind.RETENTION, True)
     assert (both_positions(result), result.stopped) == ((4, 2, True), None)
+
+
+@pytest.mark.parametrize("theirs", [0, 1])
+@pytest.mark.parametrize(
+    "batches",
+    [[(b"1", b"2", b"3"), (b"4", b"5")], [(b"1", b"2", b"3", b"4", b"5")], [(b"1",), (b"2", b"3", b"4", b"5")]],
+    ids=["at a batch", "within the first batch", "within a later batch"],
+)
+def test_what_was_copied_behind_a_gap_is_found_wherever_the_log_starts_in_a_batch(
+    copying: Copying, batches: Sequence[Sequence[bytes]], theirs: int
+) -> None:
+    """A broker hands out all of such a batch: the copy stopped, and had it twice when that was acknowledged."""
+    copying.begin(b"0")
+    for _ in range(theirs):
+        copying.copy().write(b"theirs")
+    for each in batches:
+        copying.source().write(*each)
+    copying.source().delete_records(4)
+    copying.state_log.hold()
+    copying.epoch(0.5)
+    copying.state_log.release()
+    assert copying.recorded() == 1
+    # The engine is killed, and another one fences what it has sent.
+    producer = Producer(OURS.producer_id, 1)
+    copying.copy().mark(producer)
+    copying.told(producer=producer)
+    copying.sequences.clear()
+    state = copying.state()
+    copying.handovers[ORDERS] = Handover(state.positions[ORDERS], state.open_runs(ORDERS), clean=False)
+    copying.source().write(b"6")
+    assert copying.epoch()[ORDERS].stopped is None
+    assert copying.copy().values() == [b"0", *[b"theirs"] * theirs, b"4", b"5", b"6"]
+    assert [(each.start, each.end) for each in copying.state().gaps.values()] == [(1, 4)]
 
 
 def removed_unseen(copying: Copying, *later: bytes) -> None:
