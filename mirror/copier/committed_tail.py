@@ -75,7 +75,8 @@ def has_committed(
             if not marker_is_abort(content):
                 return True
             open_transactions.discard(writer)
-        if not open_transactions and header.next_offset < end and is_enough():
+        # What is read before the leader is asked is little. Without asking, pieces of it would add up to all of it.
+        if is_read_on and not open_transactions and header.next_offset < end and is_enough():
             return LookedUntil(header.next_offset)
     return False
 

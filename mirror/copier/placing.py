@@ -252,7 +252,8 @@ def _go_on(
     if handover.clean:
         return Ready(handover)
     now_ms = int(time.time() * 1000)
-    behind = max(handover.position.downstream, ends.target_start, _looked_until(handover, ends))
+    # A detour is found anew by each epoch, and the handover behind it has forgotten how far the one before had looked.
+    behind = max(handover.position.downstream, ends.target_start, _looked_until(before, ends))
     # One that is not the last is as good as none: what was committed behind it is matched.
     has_lost = may_be_committed and has_committed(
         *(target, work.target, behind, ends.target_end, flow.writers.__contains__, handover.position.next_batch),

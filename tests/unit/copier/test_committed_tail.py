@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -178,6 +179,22 @@ def test_of_very_much_that_others_wrote_only_the_beginning_is_read(
     assert len(exact.copy().reads) < 6
 
 
+def test_of_very_much_that_others_wrote_only_the_beginning_is_read_over_a_slow_line_too(
+    exact: Copying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pieces, of which none was so long that the leader was asked, all of it was read."""
+    for _ in range(15):
+        much_of_others(exact, monkeypatch)
+    monkeypatch.setattr(committed_tail, "_MOST_OF_OTHERS", 2_500)
+    exact.handovers[ORDERS] = handed_over(exact)
+    taken_over(exact)
+    exact.west.latency_seconds = 0.4
+    exact.copy().reads.clear()
+    for _ in range(12):
+        exact.epoch(5.0)
+    assert len(exact.copy().reads) < 16
+
+
 def test_of_very_much_that_others_wrote_all_is_read_where_the_leader_knows_that_the_flow_has_written_since(
     exact: Copying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +223,33 @@ def test_very_much_that_others_wrote_is_read_piece_by_piece_however_long_that_ta
     assert result[ORDERS].stopped is None
     assert exact.recorded() == 2
     assert exact.copy().committed() == [b"0", *[b"x" * 400] * 150, b"1"]
+
+
+def test_where_the_copy_has_lost_what_others_wrote_alone_it_is_read_piece_by_piece_too(
+    copying: Copying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the copy goes on is found anew by each epoch, and how far one had looked was forgotten with that."""
+    monkeypatch.setattr(committed_tail, "_MOST_OF_OTHERS", 0)
+    copying.begin()
+    copying.copy().most_bytes = 1
+    for _ in range(100):
+        copying.copy().write(b"theirs")
+    copying.epoch(12.0)
+    assert copying.handovers[ORDERS].position.downstream == 101
+    copying.copy().truncate(1)
+    # The flow is set to transactions; what the first engine then had sent is aborted.
+    copying.told(slot=slot(), producer=None)
+    abort_something(copying)
+    for _ in range(40):
+        copying.copy().write(b"theirs")
+    copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], clean=False)
+    taken_over(copying)
+    copying.source().write(b"1")
+    copying.west.latency_seconds = 0.4
+    for _ in range(30):
+        result = copying.epoch(5.0)[ORDERS]
+    assert both_positions(result)[0] == 2
+    assert copying.copy().committed() == [b"0", *[b"theirs"] * 40, b"1"]
 
 
 def test_while_somebody_s_transaction_keeps_it_from_being_read_it_is_waited_for(exact: Copying) -> None:
