@@ -186,7 +186,8 @@ def unrecorded(
     ``removed``: how many records between the two were copied before the source removed them; by the offset map they
     are the last ones.
     """
-    end = ends.source_start - removed
+    # What the source has removed behind the end of the match is found by who reads on there.
+    end = min(ends.source_start, found.upstream) - removed
     if found.upstream == recorded.upstream or end <= recorded.upstream:
         return ()
     gap = overtaken(work, recorded, end, recorded.downstream, now_ms)

@@ -609,6 +609,16 @@ def test_a_gap_that_was_passed_but_not_recorded_is_recorded_by_who_matches_the_t
     assert (both_positions(result), result.stopped) == ((4, 2, True), None)
 
 
+def killed_and_fenced(copying: Copying) -> None:
+    """Kill the engine; another one fences what it has sent."""
+    producer = Producer(OURS.producer_id, 1)
+    copying.copy().mark(producer)
+    copying.told(producer=producer)
+    copying.sequences.clear()
+    state = copying.state()
+    copying.handovers[ORDERS] = Handover(state.positions[ORDERS], state.open_runs(ORDERS), clean=False)
+
+
 @pytest.mark.parametrize("theirs", [0, 1])
 @pytest.mark.parametrize(
     "batches",
@@ -629,17 +639,32 @@ def test_what_was_copied_behind_a_gap_is_found_wherever_the_log_starts_in_a_batc
     copying.epoch(0.5)
     copying.state_log.release()
     assert copying.recorded() == 1
-    # The engine is killed, and another one fences what it has sent.
-    producer = Producer(OURS.producer_id, 1)
-    copying.copy().mark(producer)
-    copying.told(producer=producer)
-    copying.sequences.clear()
-    state = copying.state()
-    copying.handovers[ORDERS] = Handover(state.positions[ORDERS], state.open_runs(ORDERS), clean=False)
+    killed_and_fenced(copying)
     copying.source().write(b"6")
     assert copying.epoch()[ORDERS].stopped is None
     assert copying.copy().values() == [b"0", *[b"theirs"] * theirs, b"4", b"5", b"6"]
     assert [(each.start, each.end) for each in copying.state().gaps.values()] == [(1, 4)]
+
+
+def test_a_record_that_was_copied_before_its_batch_was_cut_by_the_log_s_start_is_in_no_gap(copying: Copying) -> None:
+    """One record was missing, and two gaps told of one each."""
+    copying.begin(b"0")
+    copying.source().write(b"1")
+    copying.state_log.hold()
+    copying.epoch(0.5)
+    copying.state_log.release()
+    assert (copying.copy().values(), copying.recorded()) == ([b"0", b"1"], 1)
+    # The batch is longer than what was sent of it.
+    (content, _), log = copying.source().log.pop(), copying.source()
+    log.end = 1
+    (first,) = batch.records(content)
+    more = [first._replace(value=b"%d" % number, timestamp=first.timestamp + number) for number in (2, 3, 4)]
+    log.put(bytes(batch.encode([first, *more], 0, batch.PLAIN, -1)))
+    log.delete_records(3)
+    killed_and_fenced(copying)
+    assert copying.epoch()[ORDERS].stopped is None
+    assert copying.copy().values() == [b"0", b"1", b"3", b"4"]
+    assert [(each.start, each.end) for each in copying.state().gaps.values()] == [(2, 3)]
 
 
 def removed_unseen(copying: Copying, *later: bytes) -> None:
