@@ -158,7 +158,7 @@ def not_begun(facts: Facts) -> Iterator[Difference]:
                     str(partition),
                     counted(count, "record"),
                     "none",
-                    f"mirror status {facts.file}; wait, or look for it in the engine's log",
+                    f"where mirror status {facts.file} says why the partition waits, end that; otherwise wait",
                 )
 
 

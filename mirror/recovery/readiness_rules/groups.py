@@ -101,14 +101,17 @@ def not_translated(facts: Facts) -> Iterator[Difference]:
             missing[each.group].append(each)
     for group, positions in sorted(missing.items()):
         first = positions[0]
+        mend = "let the group read on, or set its position on the target by hand"
+        if isinstance(first.translation, NotMirrored):
+            what = first.source or f"what {first.topic}-{first.partition} is a copy of"
+            mend = f"nothing of {what} is copied: mirror status {facts.file} says why"
         yield Difference(
             Impact.LOSES,
             "the position of a group cannot be translated",
             group,
             f"{first.topic}-{first.partition} at {first.upstream}, {counted(len(positions), 'partition')} in all",
             describe(first.translation),
-            f"{mends.mirror(facts, 'offsets', f' --groups {group}')} shows why; let the group read on, or set its "
-            "position on the target by hand",
+            f"{mends.mirror(facts, 'offsets', f' --groups {group}')} shows why; {mend}",
         )
 
 

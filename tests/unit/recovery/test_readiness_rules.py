@@ -361,8 +361,20 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
         "decide where it begins",
     ),
     ("group-without-checkpoint", LOSES, groups(checkpoints={}), GROUP, "wait for 5 s"),
-    ("group-not-translated", LOSES, moves(positions=(position(translation=TooOld(50)),)), GROUP, "mirror offsets"),
-    ("group-not-translated", LOSES, moves(positions=(position(translation=NotMirrored()),)), GROUP, "--groups billing"),
+    (
+        "group-not-translated",
+        LOSES,
+        moves(positions=(position(translation=TooOld(50)),)),
+        GROUP,
+        "set its position on the target by hand",
+    ),
+    (
+        "group-not-translated",
+        LOSES,
+        moves(positions=(position(translation=NotMirrored(), source=TopicPartition(TOPIC, 0)),)),
+        GROUP,
+        "nothing of orders-0 is copied: mirror status",
+    ),
     (
         "group-refused",
         BLOCKS,
