@@ -10,7 +10,7 @@ from pathlib import Path
 import javaproperties
 
 from mirror.config.errors import ConfigError, Mistakes
-from mirror.config.secrets import is_secret, secret_key_of
+from mirror.config.secrets import is_secret, secret_key_in
 
 _BLANKS = " \t\f"
 _COMMENT_MARKS = ("#", "!")
@@ -100,12 +100,14 @@ def _entry(line: int, logical: str, path: Path | None) -> Entry:
 
 
 def _refuse_joined_secrets(entry: Entry, natural: Sequence[str], path: Path | None) -> None:
+    if is_secret(entry.key):
+        return
     for number, content in enumerate(natural[1:], entry.line):
-        key = None if is_secret(entry.key) else secret_key_of(content)
-        if key is not None:
+        key = secret_key_in(content)
+        if key is not None and key.start() == 0:
             message = (
-                f"line {number} ends with a backslash, so that {key} of line {number + 1} has no effect and is part of "
-                "this value; remove that backslash"
+                f"line {number} ends with a backslash, so that {key[0]} of line {number + 1} has no effect and is part "
+                "of this value; remove that backslash"
             )
             raise ConfigError(path, entry.line, entry.key, message)
 

@@ -45,10 +45,9 @@ def holds_secrets(client: Mapping[str, str]) -> bool:
     return any(value and (is_secret(key) or key == "ssl.keystore.location") for key, value in client.items())
 
 
-def secret_key_of(line: str) -> str | None:
-    """Return the key of a line of a file if its value is secret and it has a dot, as keys of files have; else None."""
-    found = _KEY.match(line)
-    return found[0] if found is not None and is_secret(found[0]) else None
+def secret_key_in(text: str) -> re.Match[str] | None:
+    """Return where a text has a key of a file, with a dot, and a value of it that is secret; None: nowhere."""
+    return next((each for each in _KEY.finditer(text) if is_secret(each[0])), None)
 
 
 def shown(key: str, value: str) -> str:
@@ -62,10 +61,10 @@ def shown(key: str, value: str) -> str:
     # Names of brokers may tell of secrets, and no port is one. What comes behind a backslash too many is another line.
     if key.endswith("bootstrap.servers") and all(_SERVER.fullmatch(each) for each in value.split(",")):
         return value
-    secret = next((each for each in _KEY.finditer(value) if is_secret(each[0])), None)
-    if secret is not None:
+    joined = secret_key_in(value)
+    if joined is not None:
         # All that follows is its value, blanks and commas, too.
-        return f"{shown(key, value[: secret.end()])} = {HIDDEN}"
+        return f"{shown(key, value[: joined.end()])} = {HIDDEN}"
     before = f"{key.rpartition('.')[2]}="
     whole = without_secrets(f"{before}{value}")
     return whole.removeprefix(before) if whole.startswith(before) else HIDDEN

@@ -50,7 +50,8 @@ def has_committed(
     """Tell whether a flow has committed records to its copy from ``start`` up to, not including, ``end``.
 
     Its transactions have all ended there. ``next_batch``: as whom it goes on behind ``start``, as far as known.
-    Where ``is_enough`` was read before that is known, return up to where it has committed nothing.
+    Where ``is_enough`` was read before that is known, and the leader was asked whether more may be found, return up to
+    where it has committed nothing.
 
     Raises
     ------

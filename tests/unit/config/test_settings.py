@@ -113,6 +113,20 @@ def test_secrets_before_or_behind_an_address_are_not_repeated(file: Path, server
     assert "s3c" not in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    "servers",
+    [
+        "a:9092,\\\nA.ssl.key.password = s3cret",
+        'a:9092\\\nA.sasl.jaas.config = PlainLoginModule required password="s3c,s3cret";',
+    ],
+)
+def test_secrets_of_the_line_behind_addresses_are_not_repeated(file: Path, servers: str) -> None:
+    file.write_text("\n".join((GOOD[0], f"A.bootstrap.servers = {servers}", *GOOD[2:])))
+    with pytest.raises(ConfigError, match=r":2: A\.bootstrap\.servers: line 2 ends with a backslash") as refusal:
+        load(file)
+    assert "s3c" not in str(refusal.value)
+
+
 def test_the_offset_syncs_topic_on_the_target_is_named_after_the_source(file: Path) -> None:
     """CFG-032."""
     (flow,) = settings(file, "offset-syncs.topic.location = target").enabled_flows

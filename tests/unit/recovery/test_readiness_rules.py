@@ -361,6 +361,8 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
         "decide where it begins",
     ),
     ("group-without-checkpoint", LOSES, groups(checkpoints={}), GROUP, "wait for 5 s"),
+    ("group-not-translated", LOSES, moves(positions=(position(translation=TooOld(50)),)), GROUP, "mirror offsets"),
+    ("group-not-translated", LOSES, moves(positions=(position(translation=NotMirrored()),)), GROUP, "--groups billing"),
     (
         "group-not-translated",
         LOSES,
